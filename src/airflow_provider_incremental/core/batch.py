@@ -1,0 +1,75 @@
+"""A batch: one slice of a source, as it is committed, listed, announced and handed to consumers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from airflow_provider_incremental.core.watermark import Cursor, WatermarkKey
+
+__all__ = ["Batch", "BatchKind", "Claim", "NewBatch", "SeenBatch"]
+
+BatchKind = Literal["added", "removed", "baseline"]
+"""``added`` and ``removed`` go to consumers; a ``baseline`` only remembers what was there before the start."""
+
+FINGERPRINT_BYTES = 16
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBatch:
+    """A slice that was found and is about to be committed. Its id is made here, so that a repeated commit is known."""
+
+    low: Cursor
+    high: Cursor
+    items: Sequence[Any] = ()
+    count: int = 0
+    kind: BatchKind = "added"
+    fingerprints: Sequence[bytes] = ()
+    id: str = field(default_factory=_new_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A committed slice ``(low, high]``. ``seq`` numbers the batches of a watermark from 1, without gaps.
+
+    ``items`` is None in a listing, where only the consumer that claims the batch needs them.
+    """
+
+    key: WatermarkKey
+    id: str
+    seq: int
+    low: Cursor
+    high: Cursor
+    count: int
+    kind: BatchKind = "added"
+    items: list[Any] | None = None
+    items_bytes: int = 0
+    committed_at: dt.datetime | None = None
+    announced_at: dt.datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBatch:
+    """The fingerprints of one batch, for telling late items from those delivered before."""
+
+    seq: int
+    high: Cursor
+    fingerprints: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A batch that one holder may process until the lease ends. ``attempt`` counts from 1."""
+
+    batch: Batch
+    consumer: str
+    holder: str
+    attempt: int
+    lease_until: dt.datetime

@@ -1,0 +1,39 @@
+"""Time, passed in: what waits or stamps gets a clock, so that tests decide what time it is."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from typing import Protocol
+
+__all__ = ["Clock", "SystemClock"]
+
+
+class Clock(Protocol):
+    """What the order of things needs to know of time."""
+
+    def now(self) -> dt.datetime:
+        """Return the present instant, aware, in UTC."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never go backwards, from an arbitrary start."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait that many seconds."""
+
+
+class SystemClock:
+    """This machine's clock."""
+
+    def now(self) -> dt.datetime:
+        """Return the present instant, aware, in UTC."""
+        return dt.datetime.now(dt.UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never go backwards, from an arbitrary start."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait that many seconds, letting everything else in the event loop run."""
+        await asyncio.sleep(seconds)

@@ -1,0 +1,296 @@
+"""The one order of things: poll, commit, announce, confirm, claim, acknowledge.
+
+:class:`Feed` is the half that a trigger runs, :class:`Intake` the half that a consumer runs. Nothing else calls these
+operations in sequence. What is true at every ``await``:
+
+* A batch that was committed is due for announcement until it is confirmed, and for a known consumer until that
+  consumer acknowledges it, whatever becomes of this process: both facts are in the store, not here.
+* ``_flights`` only keeps this process from announcing twice what it has just announced. Losing it costs an
+  announcement, never a batch.
+* The watermark moves only together with the batches that it moved over, and only from the version that the poll
+  started at. So a second feed of the same watermark is wasted work, never a gap and never a repetition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+
+from airflow_provider_incremental.core.announcement import INLINE_BYTES, Announcement
+from airflow_provider_incremental.core.batch import Claim, NewBatch
+from airflow_provider_incremental.core.clock import Clock
+from airflow_provider_incremental.core.errors import ConflictError, LeaseLostError, WatchesAnotherSourceError
+from airflow_provider_incremental.core.pace import FeedSettings, StartAt, backoff
+from airflow_provider_incremental.core.redact import describe
+from airflow_provider_incremental.core.source import Found, Source
+from airflow_provider_incremental.core.store import Selector, WatermarkStore
+from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey
+from airflow_provider_incremental.core.window import SeenWindow
+
+__all__ = ["Feed", "Intake", "Taken"]
+
+log = logging.getLogger(__name__)
+
+_LONGEST_START_WAIT = 60.0
+_STORE_RETRY = 5.0
+
+Poll = Callable[[Cursor, int, Collection[bytes]], Awaitable[Found]]
+Commit = Callable[[Watermark, Found, PollReport], Awaitable[Watermark]]
+
+
+@dataclass(slots=True)
+class _Flight:
+    announcement: Announcement
+    since: float
+
+
+class Feed:
+    """Reads one source into one watermark's batch log and announces what waits there, for ever.
+
+    :param poll: replaces the source's own poll, and :param commit: the store's commit, for who extends a trigger.
+    """
+
+    def __init__(
+        self,
+        *,
+        key: WatermarkKey,
+        store: WatermarkStore,
+        source: Source,
+        settings: FeedSettings,
+        clock: Clock,
+        poll: Poll | None = None,
+        commit: Commit | None = None,
+    ) -> None:
+        self.key = key
+        self.low: Cursor = None
+        self.note: str | None = None
+        self._store = store
+        self._source = source
+        self._settings = settings
+        self._clock = clock
+        self._poll = poll or source.poll
+        self._commit = commit or self.commit
+        self._window = SeenWindow(store, source)
+        self._owned = False
+        self._loaded: Watermark | None = None
+        self._flights: list[_Flight] = []
+        self._failures = 0
+        self._last_error: str | None = None
+        self._conflicts = 0
+        self._next_poll = 0.0
+        self._next_check = 0.0
+        self._announce_from = 0.0
+
+    async def announcements(self) -> AsyncGenerator[Announcement, None]:
+        """Poll, commit and announce without end; an error backs off and shows in the watermark's status.
+
+        Cancel the task to stop. Nothing but cancellation leaves this generator.
+        """
+        await self._honour_last_poll()
+        while True:
+            if self._clock.monotonic() >= self._next_poll:
+                await self._poll_step()
+            announcement = await self._announce_step()
+            if announcement is not None:
+                yield announcement
+            await self._clock.sleep(self._pause())
+
+    async def confirm(self, announcement: Announcement) -> None:
+        """Airflow has stored the event: its batches are delivered, and wait for their consumers only.
+
+        A confirmation that the store does not take is logged; the batches are then announced again.
+        """
+        self.drop(announcement)
+        try:
+            await self._store.confirm(self.key, announcement.seqs)
+        except Exception as error:
+            log.warning("watermark %s: a confirmation was not stored: %s", self.key, describe(error))
+
+    def drop(self, announcement: Announcement) -> None:
+        """Airflow has not stored the event: its batches are due again."""
+        self._flights = [flight for flight in self._flights if flight.announcement is not announcement]
+
+    async def commit(self, watermark: Watermark, found: Found, report: PollReport) -> Watermark:
+        """Commit what a poll found: the move of the watermark and the batch, or neither.
+
+        :raises ConflictError: when somebody else moved the watermark since the poll began.
+        """
+        batches = [_batch_of(watermark, found)] if found.size else []
+        moved, _ = await self._store.commit(watermark, found.high, batches, report)
+        return moved
+
+    async def _honour_last_poll(self) -> None:
+        """A trigger that is restarted every second must not poll its source every second."""
+        with suppress(Exception):  # the first poll meets the same trouble, and reports it
+            watermark = await self._store.load(self.key)
+            if watermark is None or watermark.watches != self._source.watches:
+                return
+            self._owned = True
+            last = watermark.status.last_poll_at
+            if last is not None and watermark.started:
+                since = (self._clock.now() - last).total_seconds()
+                wait = min(self._settings.poll_interval, _LONGEST_START_WAIT) - max(since, 0.0)
+                self._next_poll = self._clock.monotonic() + max(wait, 0.0)
+
+    async def _poll_step(self) -> None:
+        began = self._clock.monotonic()
+        try:
+            more = await self._poll_and_commit()
+        except ConflictError:
+            self._loaded = None
+            self._conflicts += 1
+            self._next_poll = began
+        except Exception as error:
+            self._loaded = None
+            self._owned = self._owned and not isinstance(error, WatchesAnotherSourceError)
+            await self._back_off(error)
+        else:
+            self._recovered()
+            self._next_poll = began if more else began + self._settings.poll_interval
+
+    async def _poll_and_commit(self) -> bool:
+        """One poll and its commit; whether another one should follow at once."""
+        watermark = self._loaded or await self._started()
+        self._loaded = None
+        self.low = watermark.cursor
+        found = await self._poll(watermark.cursor, self._settings.limit, await self._window.load(watermark))
+        report = PollReport(conflicts=self._conflicts, late_skipped=found.late_skipped, note=found.note or self.note)
+        if found.size or found.high != watermark.cursor:
+            watermark = await self._commit(watermark, found, report)
+            self._next_check = min(self._next_check, self._announce_from)
+        else:
+            await self._store.report(self.key, report)
+        self._conflicts = 0
+        self._loaded = watermark if found.more else None
+        return found.more
+
+    async def _started(self) -> Watermark:
+        """Load the watermark; the first time, decide where it starts, and keep that decision."""
+        watermark = await self._store.load(self.key)
+        if watermark is None or watermark.watches != self._source.watches:
+            watermark = await self._store.register(self.key, self._source.watches)
+        self._owned = True
+        start = self._settings.start
+        if watermark.started or start == "earliest":
+            return watermark
+        baseline = await (self._source.at(start.cursor) if isinstance(start, StartAt) else self._source.latest())
+        there = NewBatch(low=None, high=baseline.cursor, kind="baseline", fingerprints=baseline.fingerprints)
+        batches = [there] if baseline.fingerprints else []
+        moved, _ = await self._store.commit(watermark, baseline.cursor, batches, PollReport())
+        return moved
+
+    async def _announce_step(self) -> Announcement | None:
+        now = self._clock.monotonic()
+        try:
+            await self._confirm_inferred(now)
+            if not self._owned or now < self._next_check:
+                return None
+            announcement = await self._due()
+        except Exception as error:
+            self._next_check = now + _STORE_RETRY
+            self._log_change(error)
+            return None
+        settings = self._settings
+        self._next_check = now + min(settings.poll_interval, settings.redeliver_after)
+        if announcement is not None:
+            self._announce_from = self._next_check = now + settings.announce_interval
+            self._flights.append(_Flight(announcement, now))
+        return announcement
+
+    async def _due(self) -> Announcement | None:
+        flying = frozenset[int]().union(*(flight.announcement.seqs for flight in self._flights))
+        batches = await self._store.due(self.key, self._settings.redeliver_after, flying, INLINE_BYTES)
+        return Announcement(self.key, await self._store.identity(), batches) if batches else None
+
+    async def _confirm_inferred(self, now: float) -> None:
+        after = self._settings.confirm_after
+        if after is not None:
+            for flight in [flight for flight in self._flights if now >= flight.since + after]:
+                await self.confirm(flight.announcement)
+
+    def _pause(self) -> float:
+        wake = [self._next_poll, self._next_check]
+        if self._settings.confirm_after is not None:
+            wake += [flight.since + self._settings.confirm_after for flight in self._flights]
+        return max(min(wake) - self._clock.monotonic(), 0.0)
+
+    async def _back_off(self, error: Exception) -> None:
+        self._failures += 1
+        self._next_poll = self._clock.monotonic() + backoff(self._settings.poll_interval, self._failures)
+        self._log_change(error)
+        report = PollReport(error=describe(error), failures=self._failures, conflicts=self._conflicts, note=self.note)
+        with suppress(Exception):  # when the store is what fails, the log has to do
+            await self._store.report(self.key, report)
+            self._conflicts = 0
+
+    def _log_change(self, error: Exception) -> None:
+        text = describe(error)
+        if text != self._last_error:
+            log.error("watermark %s: %s", self.key, text)
+        self._last_error = text
+
+    def _recovered(self) -> None:
+        if self._last_error is not None:
+            log.info("watermark %s: works again after %d failures", self.key, self._failures)
+        self._failures, self._last_error = 0, None
+
+
+@dataclass(slots=True)
+class Taken:
+    """A batch in this consumer's hands, with the task that keeps its lease."""
+
+    claim: Claim
+    keeper: asyncio.Task[None]
+
+
+class Intake:
+    """Takes batches for one consumer: claim, keep the lease while they are processed, acknowledge or give back."""
+
+    def __init__(
+        self, *, store: WatermarkStore, selector: Selector, consumer: str, holder: str, lease: float, clock: Clock
+    ) -> None:
+        self._store = store
+        self._selector = selector
+        self._consumer = consumer
+        self._holder = holder
+        self._lease = lease
+        self._clock = clock
+
+    async def claim(self, batch_id: str | None = None) -> Taken | None:
+        """Take the oldest batch that waits, or the one that is named; None when there is none to be had."""
+        claim = await self._store.claim(self._selector, self._consumer, self._holder, self._lease, batch_id)
+        if claim is None:
+            return None
+        return Taken(claim, asyncio.create_task(self._keep(claim), name=f"lease of {claim.batch.id}"))
+
+    async def acknowledge(self, taken: Taken) -> None:
+        """The batch is processed.
+
+        :raises LeaseLostError: when another worker took it meanwhile, so that it is processed there as well.
+        """
+        taken.keeper.cancel()
+        await self._store.acknowledge(taken.claim)
+
+    async def give_back(self, taken: Taken, error: str | None) -> None:
+        """The batch is not processed; it can be claimed again at once."""
+        taken.keeper.cancel()
+        await self._store.release(taken.claim, error)
+
+    async def _keep(self, claim: Claim) -> None:
+        while True:
+            await self._clock.sleep(self._lease / 3)
+            try:
+                claim = await self._store.renew(claim, self._lease)
+            except LeaseLostError as error:
+                log.warning("batch %s of %s: %s", claim.batch.id, claim.batch.key, describe(error))
+                return
+            except Exception as error:
+                log.warning("batch %s: the lease was not renewed, trying again: %s", claim.batch.id, describe(error))
+
+
+def _batch_of(watermark: Watermark, found: Found) -> NewBatch:
+    items, marks = found.items, found.fingerprints
+    return NewBatch(low=watermark.cursor, high=found.high, items=items, count=found.size, fingerprints=marks)

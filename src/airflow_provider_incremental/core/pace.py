@@ -1,0 +1,46 @@
+"""When things happen: where a feed starts, how often it polls and announces, how it backs off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from airflow_provider_incremental.core.watermark import Cursor
+
+__all__ = ["LONGEST_BACKOFF", "FeedSettings", "StartAt", "backoff"]
+
+LONGEST_BACKOFF = 300.0
+"""Seconds: what fails is tried again at least this often, or at its poll interval where that is longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartAt:
+    """A first poll from an explicit cursor."""
+
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedSettings:
+    """The start and the paces of a feed, in seconds.
+
+    :param limit: at most so many items a batch.
+    :param confirm_after: a batch counts as delivered when the feed still runs so long after its announcement; None
+        when somebody else calls :meth:`Feed.confirm`, who knows.
+    """
+
+    start: Literal["earliest", "latest"] | StartAt
+    limit: int
+    poll_interval: float
+    announce_interval: float
+    redeliver_after: float
+    confirm_after: float | None
+
+
+def backoff(poll_interval: float, failures: int) -> float:
+    """Return the seconds to wait after so many failures in a row: doubling from the poll interval up to the cap.
+
+    >>> [backoff(60, failures) for failures in (1, 2, 3, 4)]
+    [60.0, 120.0, 240.0, 300.0]
+    """
+    return min(poll_interval * 2.0 ** min(failures - 1, 16), max(LONGEST_BACKOFF, poll_interval))

@@ -1,0 +1,32 @@
+"""What may be shown of an error: one bounded line, with the passwords of URLs taken out."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["describe", "without_secrets"]
+
+_LONGEST = 1000
+_URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):[^@\s]*@")
+_NAMED_SECRET = re.compile(
+    r"(?i)((?:password|passwd|secret|token|access_key|api_key|signature|credential)[\w-]*['\"]?\s*[=:]\s*)"
+    r"('[^']*'|\"[^\"]*\"|[^\s&,;)]+)"
+)
+
+
+def without_secrets(text: str) -> str:
+    """Return the text with the password of every URL, and the value of every named secret, replaced by stars.
+
+    >>> without_secrets("cannot reach postgresql://app:s3cret@db/shop")
+    'cannot reach postgresql://app:***@db/shop'
+    """
+    return _NAMED_SECRET.sub(r"\1***", _URL_PASSWORD.sub(r"\1:***@", text))
+
+
+def describe(error: BaseException) -> str:
+    """Return one line for a status or a log: the type of the error unless it is ours, and its message, bounded."""
+    message = " ".join(without_secrets(str(error)).split())
+    kind = type(error)
+    if not kind.__module__.startswith("airflow_provider_incremental"):
+        message = f"{kind.__name__}: {message}" if message else kind.__name__
+    return message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"

@@ -1,0 +1,158 @@
+"""The store: where watermarks, batches and claims live. Logical operations, each one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
+from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
+
+__all__ = ["ConsumerStart", "Selector", "WatermarkStore"]
+
+ConsumerStart = Literal["earliest", "latest"]
+"""Where a consumer that the store has never met begins: with every batch in the log, or with those still to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Which watermarks are meant: all of an asset, or those of one namespace or key of it."""
+
+    asset_name: str
+    namespace: str | None = None
+    key: str | None = None
+
+    def matches(self, key: WatermarkKey) -> bool:
+        """Whether a watermark is one of those meant."""
+        return (
+            key.asset_name == self.asset_name
+            and self.namespace in (None, key.namespace)
+            and self.key in (None, key.key)
+        )
+
+
+class WatermarkStore(Protocol):
+    """What a backend must do. The published contract suite checks each sentence of it.
+
+    Every operation raises :class:`StoreUnavailableError` when the store cannot be reached and
+    :class:`StoreNotMigratedError` when its tables are missing. Nothing is read and then written: an operation that
+    depends on what was read before says so in its own condition, and changes nothing when the condition fails.
+    """
+
+    async def identity(self) -> str:
+        """Return the id that this store got when its tables were made; it travels in every announcement."""
+
+    async def load(self, key: WatermarkKey) -> Watermark | None:
+        """Return a watermark with its status, or None when nobody registered it."""
+
+    async def register(self, key: WatermarkKey, watches: Watches) -> Watermark:
+        """Make a watermark at version 0 unless it is there, and record what it watches unless that is known.
+
+        :raises WatchesAnotherSourceError: when it is known to watch something else.
+        """
+
+    async def commit(
+        self, watermark: Watermark, high: Cursor, batches: Sequence[NewBatch], report: PollReport
+    ) -> tuple[Watermark, list[Batch]]:
+        """Move a watermark from the version that was loaded to the next, and append batches: all or nothing.
+
+        :param report: recorded in the same transaction, as :meth:`report` does.
+        :return: the moved watermark, and the batches with their sequence numbers (without items).
+        :raises ConflictError: when the version is another one by now; nothing was changed.
+        """
+
+    async def report(self, key: WatermarkKey, report: PollReport) -> None:
+        """Record how a poll went; the version does not move. A watermark that nobody registered is ignored.
+
+        ``last_poll_at`` is now; error, failures and note replace those of the poll before; conflicts and late_skipped
+        are added up; ``last_error_at`` stays at the last error.
+        """
+
+    async def due(
+        self,
+        key: WatermarkKey,
+        redeliver_after: float,
+        skip: Collection[int] = (),
+        inline_bytes: int = 0,
+        limit: int = 1000,
+    ) -> list[Batch]:
+        """Return the batches that should be announced now, oldest first.
+
+        Those that were never confirmed; and those announced at least ``redeliver_after`` seconds ago that a known
+        consumer has not acknowledged, unless that consumer holds a valid lease on this watermark. Baselines never.
+
+        :param skip: sequence numbers that are being announced right now.
+        :param inline_bytes: batches whose items take at most so many bytes come with their items.
+        """
+
+    async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
+        """Record that Airflow has stored the event that names these batches: ``announced_at`` is now."""
+
+    async def seen(self, key: WatermarkKey, after_seq: int, before_seq: int | None, limit: int) -> list[SeenBatch]:
+        """Return fingerprints of the batches with ``after_seq < seq < before_seq``, newest first, ``limit`` batches."""
+
+    async def subscribe(
+        self, selector: Selector, consumer: str, start: ConsumerStart, named: Collection[str] = ()
+    ) -> list[WatermarkKey]:
+        """Make a consumer known on every selected watermark where it is not, and return the selected watermarks.
+
+        :param named: ids of batches that started the run: a consumer that starts at "latest" gets these as well (it
+            begins right before the oldest of them).
+        """
+
+    async def claim(
+        self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None = None
+    ) -> Claim | None:
+        """Take the oldest batch that the consumer has not acknowledged and nobody holds, with its items; or None.
+
+        "Oldest" is by commit time, then by sequence number. A lease that has run out is nobody's. Two claims at once
+        never get the same batch.
+
+        :param holder: a text that no other claim uses.
+        :param lease: seconds for which the batch is the holder's.
+        :param batch_id: take this batch, or none.
+        """
+
+    async def renew(self, claim: Claim, lease: float) -> Claim:
+        """Extend a claim to ``lease`` seconds from now.
+
+        :raises LeaseLostError: when another holder took the batch, or it was acknowledged or released meanwhile.
+        """
+
+    async def acknowledge(self, claim: Claim) -> None:
+        """Record that the consumer has finished the batch; it never gets it again. Twice is once.
+
+        :raises LeaseLostError: when another holder took the batch meanwhile (a lease that ran out, but that nobody
+            took, is still good).
+        """
+
+    async def release(self, claim: Claim, error: str | None = None) -> None:
+        """Give a batch back, to be claimed again; the error is kept with the attempt. A lost lease is ignored."""
+
+    async def pending(self, selector: Selector, consumer: str, limit: int = 1000) -> list[Batch]:
+        """Return the batches that a known consumer has not acknowledged, oldest first, without items, held or not."""
+
+    async def acknowledged(self, selector: Selector, consumer: str, batch_id: str) -> bool:
+        """Whether the consumer has acknowledged this batch."""
+
+    async def history(self, key: WatermarkKey, before_seq: int | None = None, limit: int = 100) -> list[Batch]:
+        """Return the log of a watermark, newest first, with items, from before a sequence number."""
+
+    async def list_watermarks(self, selector: Selector | None = None) -> list[Watermark]:
+        """Return watermarks by asset name, namespace and key."""
+
+    async def rewind(self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False) -> Watermark:
+        """Set the cursor to any position, whatever the version; a poll under way gets a conflict.
+
+        :param reread: items that were delivered before are delivered again when the next polls read them, also inside
+            the lateness window.
+        :param rewatch: forget what is watched: the next trigger that comes may bring another source.
+        :return: the watermark, made when there was none; it counts as started.
+        """
+
+    async def forget(self, key: WatermarkKey) -> bool:
+        """Delete a watermark with its batches, claims and consumers; whether there was one."""
+
+    async def aclose(self) -> None:
+        """Give back connections. The store may not be used afterwards."""
