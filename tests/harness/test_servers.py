@@ -1,0 +1,79 @@
+"""The servers of the harness are real, and gone when their context ends."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from urllib.parse import urlsplit
+
+import psutil
+import psycopg2
+import pytest
+from botocore.exceptions import ClientError
+
+from harness import servers
+from harness.processes import HarnessError, serving
+
+
+def test_each_test_has_an_empty_postgresql_database_of_its_own(postgres_database):
+    """A table made in one database is not in the next one."""
+    with closing(psycopg2.connect(postgres_database)) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE made_here ()")
+        cursor.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
+        assert cursor.fetchone() == (1,)
+
+
+def test_a_postgresql_template_is_copied_with_what_is_in_it(postgres_server):
+    """A prepared database is cheap to have again."""
+    template = postgres_server.create_database("prepared")
+    with closing(psycopg2.connect(template)) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE made_here ()")
+        connection.commit()
+    copy = postgres_server.create_database(template="prepared")
+    with closing(psycopg2.connect(copy)) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM made_here")
+        assert cursor.fetchall() == []
+    postgres_server.drop_database(copy)
+    postgres_server.drop_database(template)
+
+
+def test_postgresql_asks_for_the_password(postgres_server):
+    """A wrong password is refused, as in the deployments that users have."""
+    wrong = postgres_server.url.replace(":incremental@", ":wrong@")
+    with pytest.raises(psycopg2.OperationalError, match="password"):
+        psycopg2.connect(wrong)
+
+
+def test_s3_checks_signatures(s3_server):
+    """A bucket can be made with the right secret and not with a wrong one."""
+    with closing(s3_server.client()) as client:
+        client.create_bucket(Bucket="harness-signed")
+        client.put_object(Bucket="harness-signed", Key="a//b/", Body=b"1")
+        assert [item["Key"] for item in client.list_objects_v2(Bucket="harness-signed")["Contents"]] == ["a//b/"]
+    stranger = servers.S3Server(endpoint=s3_server.endpoint, secret_key="wrong")
+    with closing(stranger.client()) as client, pytest.raises(ClientError, match="SignatureDoesNotMatch"):
+        client.list_buckets()
+
+
+def test_mysql_database_is_usable(mysql_database, mariadb_server):
+    """A database of one's own is there, under the address that the fixture gives."""
+    name = urlsplit(mysql_database).path.lstrip("/")
+    mariadb_server.execute(f"CREATE TABLE {name}.made_here (id int)")
+
+
+def test_nothing_is_left_of_a_server():
+    """Its processes and its port are gone once the context ends."""
+    with servers.postgres() as server:
+        assert server.answers()
+    assert not server.answers()
+    command_lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+    assert not [line for line in command_lines if f"-p {server.port} " in line]
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path):
+    """The error ends with the server's own words."""
+    broken = ["python3", "-c", "print('the disk is on fire'); raise SystemExit(3)"]
+    with (
+        pytest.raises(HarnessError, match=r"ended with 3(.|\n)*the disk is on fire"),
+        serving("Broken", broken, home=tmp_path, ready=lambda: False),
+    ):
+        pass
