@@ -192,7 +192,7 @@ def serving(
 
 
 def family(process: Process | None, cwd: Path) -> list[psutil.Process]:
-    """Return the process, its descendants, and every other process that works in the directory."""
+    """Return the process, its descendants, and every other process that works in the directory or below it."""
     found: dict[int, psutil.Process] = {}
     if process is not None:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -200,7 +200,7 @@ def family(process: Process | None, cwd: Path) -> list[psutil.Process]:
             found = {member.pid: member for member in [leader, *leader.children(recursive=True)]}
     for other in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if other.cwd() == str(cwd):
+            if Path(other.cwd()).is_relative_to(cwd):
                 found[other.pid] = other
     found.pop(os.getpid(), None)
     return list(found.values())

@@ -47,8 +47,8 @@ def test_s3_checks_signatures(s3_server):
     """A bucket can be made with the right secret and not with a wrong one."""
     with closing(s3_server.client()) as client:
         client.create_bucket(Bucket="harness-signed")
-        client.put_object(Bucket="harness-signed", Key="a//b/", Body=b"1")
-        assert [item["Key"] for item in client.list_objects_v2(Bucket="harness-signed")["Contents"]] == ["a//b/"]
+        client.put_object(Bucket="harness-signed", Key="a b/ü+1.csv", Body=b"1")
+        assert [item["Key"] for item in client.list_objects_v2(Bucket="harness-signed")["Contents"]] == ["a b/ü+1.csv"]
     stranger = servers.S3Server(endpoint=s3_server.endpoint, secret_key="wrong")
     with closing(stranger.client()) as client, pytest.raises(ClientError, match="SignatureDoesNotMatch"):
         client.list_buckets()
