@@ -1,0 +1,299 @@
+"""A store in this process's memory: the reference for every other one, and the store for tests of DAGs and triggers.
+
+Everything lasts as long as the object does, so a test "restarts" a trigger by making another one on the same store.
+What goes in and out passes through the JSON codec: a value that no real store could keep is refused here as well, and
+nobody holds a reference into the store. One lock makes each operation one transaction, in whichever thread or event
+loop it runs.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
+from airflow_provider_incremental.core.clock import Clock, SystemClock
+from airflow_provider_incremental.core.errors import ConflictError, LeaseLostError, StoreError
+from airflow_provider_incremental.core.store import ConsumerStart, Selector
+from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
+from airflow_provider_incremental.stores._memory_state import (
+    Consumer,
+    Logged,
+    Record,
+    Work,
+    copied,
+    first_seq,
+    given,
+    is_due,
+    logged,
+    reported,
+)
+
+__all__ = ["MemoryStore"]
+
+
+class MemoryStore:
+    """Watermarks, batches and claims in memory; see :class:`core.store.WatermarkStore` for what each operation does.
+
+    :param clock: what time it is; a test passes its own.
+    :param identity: the id that travels in announcements; a new one by default.
+
+    >>> asyncio.run(MemoryStore(identity="mine").identity())
+    'mine'
+    """
+
+    def __init__(self, *, clock: Clock | None = None, identity: str | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._identity = identity or str(uuid.uuid4())
+        self._records: dict[WatermarkKey, Record] = {}
+        self._ids: set[str] = set()
+        self._lock = threading.Lock()
+
+    async def identity(self) -> str:
+        """Return the id that this store got when it was made."""
+        return self._identity
+
+    async def load(self, key: WatermarkKey) -> Watermark | None:
+        """Return a watermark with its status, or None when nobody registered it."""
+        with self._lock:
+            record = self._records.get(key)
+            return given(record.watermark) if record else None
+
+    async def register(self, key: WatermarkKey, watches: Watches) -> Watermark:
+        """Make a watermark unless it is there, and record what it watches unless that is known."""
+        with self._lock:
+            record = self._made(key)
+            if record.watermark.watches is None:
+                record.watermark = replace(record.watermark, watches=watches)
+            else:
+                record.watermark.watches.require_same(key, watches)
+            return given(record.watermark)
+
+    async def commit(
+        self, watermark: Watermark, high: Cursor, batches: Sequence[NewBatch], report: PollReport
+    ) -> tuple[Watermark, list[Batch]]:
+        """Move a watermark from the version that was loaded to the next, and append batches: all or nothing."""
+        with self._lock:
+            record = self._records.get(watermark.key)
+            if record is None or record.watermark.version != watermark.version:
+                there = f"at version {record.watermark.version}" if record else "forgotten"
+                msg = f"watermark {watermark.key} was loaded at version {watermark.version} and is {there} by now"
+                raise ConflictError(msg)
+            now = self._clock.now()
+            new = [logged(watermark.key, each, seq, now) for seq, each in enumerate(batches, len(record.log) + 1)]
+            cursor, ids = copied(high), [each.batch.id for each in new]
+            self._require_unused(ids)
+            self._ids.update(ids)
+            record.log += new
+            record.watermark = replace(
+                record.watermark,
+                cursor=cursor,
+                version=watermark.version + 1,
+                last_seq=len(record.log),
+                moved_at=now,
+                status=reported(record.watermark.status, report, now),
+            )
+            return given(record.watermark), [each.listed(with_items=False) for each in new]
+
+    async def report(self, key: WatermarkKey, report: PollReport) -> None:
+        """Record how a poll went; the version does not move."""
+        with self._lock:
+            record = self._records.get(key)
+            if record is not None:
+                status = reported(record.watermark.status, report, self._clock.now())
+                record.watermark = replace(record.watermark, status=status)
+
+    async def due(
+        self,
+        key: WatermarkKey,
+        redeliver_after: float,
+        skip: Collection[int] = (),
+        inline_bytes: int = 0,
+        limit: int = 1000,
+    ) -> list[Batch]:
+        """Return the batches that should be announced now, oldest first."""
+        now = self._clock.now()
+        long_ago = now - dt.timedelta(seconds=redeliver_after)
+        with self._lock:
+            record = self._records.get(key)
+            if record is None:
+                return []
+            idle = [consumer for consumer in record.consumers.values() if not consumer.holds_any(now)]
+            due = [each for each in record.log if each.batch.seq not in skip and is_due(each.batch, long_ago, idle)]
+            return [each.listed(with_items=each.batch.items_bytes <= inline_bytes) for each in due[:limit]]
+
+    async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
+        """Record that Airflow has stored the event that names these batches."""
+        now = self._clock.now()
+        with self._lock:
+            for each in self._log(key):
+                if each.batch.seq in seqs:
+                    each.batch = replace(each.batch, announced_at=now)
+
+    async def seen(self, key: WatermarkKey, after_seq: int, before_seq: int | None, limit: int) -> list[SeenBatch]:
+        """Return fingerprints of the batches with ``after_seq < seq < before_seq``, newest first."""
+        with self._lock:
+            return [
+                SeenBatch(each.batch.seq, copied(each.batch.high), each.fingerprints)
+                for each in reversed(self._log(key))
+                if after_seq < each.batch.seq and (before_seq is None or each.batch.seq < before_seq)
+            ][:limit]
+
+    async def subscribe(
+        self, selector: Selector, consumer: str, start: ConsumerStart, named: Collection[str] = ()
+    ) -> list[WatermarkKey]:
+        """Make a consumer known on every selected watermark where it is not, and return the selected watermarks."""
+        with self._lock:
+            selected = list(self._selected(selector))
+            for record in selected:
+                if consumer not in record.consumers:
+                    record.consumers[consumer] = Consumer(first_seq(record, start, named) - 1)
+            return [record.watermark.key for record in selected]
+
+    async def claim(
+        self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None = None
+    ) -> Claim | None:
+        """Take the oldest batch that the consumer has not acknowledged and nobody holds, with its items; or None."""
+        now = self._clock.now()
+        with self._lock:
+            for each, known in self._wanted(selector, consumer):
+                batch = each.batch
+                if batch_id in (None, batch.id) and known.can_take(batch, now):
+                    before = known.work.get(batch.seq)
+                    attempt = before.attempt + 1 if before else 1
+                    work = Work("claimed", holder, attempt, now + dt.timedelta(seconds=lease))
+                    known.work[batch.seq] = work
+                    return Claim(
+                        batch=each.listed(with_items=True),
+                        consumer=consumer,
+                        holder=holder,
+                        attempt=attempt,
+                        lease_until=work.lease_until,
+                    )
+        return None
+
+    async def renew(self, claim: Claim, lease: float) -> Claim:
+        """Extend a claim to ``lease`` seconds from now."""
+        with self._lock:
+            work = self._work(claim)
+            if work is None or work.state != "claimed":
+                raise _lost(claim)
+            work.lease_until = self._clock.now() + dt.timedelta(seconds=lease)
+            return replace(claim, lease_until=work.lease_until)
+
+    async def acknowledge(self, claim: Claim) -> None:
+        """Record that the consumer has finished the batch; it never gets it again."""
+        with self._lock:
+            work = self._work(claim)
+            if work is None:
+                raise _lost(claim)
+            work.state = "acknowledged"
+
+    async def release(self, claim: Claim, error: str | None = None) -> None:
+        """Give a batch back, to be claimed again; the error is kept with the attempt."""
+        with self._lock:
+            work = self._work(claim)
+            if work is not None and work.state == "claimed":
+                work.state, work.error = "released", error
+
+    async def pending(self, selector: Selector, consumer: str, limit: int = 1000) -> list[Batch]:
+        """Return the batches that a known consumer has not acknowledged, oldest first, without items."""
+        with self._lock:
+            return [each.listed(with_items=False) for each, _ in self._wanted(selector, consumer)[:limit]]
+
+    async def acknowledged(self, selector: Selector, consumer: str, batch_id: str) -> bool:
+        """Whether the consumer has acknowledged this batch."""
+        with self._lock:
+            return any(
+                each.batch.id == batch_id and work.state == "acknowledged"
+                for record in self._selected(selector)
+                if consumer in record.consumers
+                for seq, work in record.consumers[consumer].work.items()
+                for each in [record.log[seq - 1]]
+            )
+
+    async def history(self, key: WatermarkKey, before_seq: int | None = None, limit: int = 100) -> list[Batch]:
+        """Return the log of a watermark, newest first, with items, from before a sequence number."""
+        with self._lock:
+            log = self._log(key)[: None if before_seq is None else max(before_seq - 1, 0)]
+            return [each.listed(with_items=True) for each in reversed(log)][:limit]
+
+    async def list_watermarks(self, selector: Selector | None = None) -> list[Watermark]:
+        """Return watermarks by asset name, namespace and key."""
+        with self._lock:
+            return [given(record.watermark) for record in self._selected(selector)]
+
+    async def rewind(self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False) -> Watermark:
+        """Set the cursor to any position, whatever the version; a poll under way gets a conflict."""
+        cursor = copied(cursor)
+        with self._lock:
+            record = self._made(key)
+            before = record.watermark
+            record.watermark = replace(
+                before,
+                cursor=cursor,
+                version=before.version + 1,
+                reread_after_seq=before.last_seq if reread else before.reread_after_seq,
+                watches=None if rewatch else before.watches,
+                moved_at=self._clock.now(),
+            )
+            return given(record.watermark)
+
+    async def forget(self, key: WatermarkKey) -> bool:
+        """Delete a watermark with its batches, claims and consumers; whether there was one."""
+        with self._lock:
+            record = self._records.pop(key, None)
+            if record is not None:
+                self._ids.difference_update(each.batch.id for each in record.log)
+            return record is not None
+
+    async def aclose(self) -> None:
+        """Nothing to give back: what the store holds stays as long as the object, for the next one to use."""
+
+    def _made(self, key: WatermarkKey) -> Record:
+        return self._records.setdefault(key, Record(Watermark(key=key, cursor=None, version=0, last_seq=0)))
+
+    def _log(self, key: WatermarkKey) -> list[Logged]:
+        record = self._records.get(key)
+        return record.log if record else []
+
+    def _selected(self, selector: Selector | None) -> Iterator[Record]:
+        for key in sorted(self._records, key=lambda key: (key.asset_name, key.namespace, key.key)):
+            if selector is None or selector.matches(key):
+                yield self._records[key]
+
+    def _wanted(self, selector: Selector, consumer: str) -> list[tuple[Logged, Consumer]]:
+        """The batches that a consumer has still to finish, oldest first."""
+        wanted = [
+            (each, record.consumers[consumer])
+            for record in self._selected(selector)
+            if consumer in record.consumers
+            for each in record.log
+            if record.consumers[consumer].wants(each.batch)
+        ]
+        return sorted(wanted, key=lambda pair: (pair[0].batch.committed_at, pair[0].batch.seq))
+
+    def _work(self, claim: Claim) -> Work | None:
+        """What a claim is about, unless another claim of the same batch came after it."""
+        record = self._records.get(claim.batch.key)
+        consumer = record.consumers.get(claim.consumer) if record else None
+        work = consumer.work.get(claim.batch.seq) if consumer else None
+        return work if work and (work.holder, work.attempt) == (claim.holder, claim.attempt) else None
+
+    def _require_unused(self, ids: Sequence[str]) -> None:
+        if len(set(ids)) < len(ids) or not self._ids.isdisjoint(ids):
+            msg = (
+                f"a batch with one of these ids was committed before: {', '.join(ids)}; make a new one for each commit"
+            )
+            raise StoreError(msg)
+
+
+def _lost(claim: Claim) -> LeaseLostError:
+    msg = (
+        f"{claim.consumer} no longer holds batch {claim.batch.id} of {claim.batch.key}: the lease of {claim.holder!r} "
+        "ran out and another worker took it, or it was finished or given back; raise the lease if work takes longer"
+    )
+    return LeaseLostError(msg)
