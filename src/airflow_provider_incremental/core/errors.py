@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "BatchHeldError",
     "ConfigurationError",
     "ConflictError",
     "IncrementalError",
@@ -59,3 +60,7 @@ class WrongStoreError(StoreError):
 
 class LeaseLostError(StoreError):
     """A claim's lease ran out and another worker took the batch: this worker may not acknowledge it."""
+
+
+class BatchHeldError(StoreError):
+    """Another worker holds the batch that was asked for."""

@@ -1,0 +1,61 @@
+"""A batch in a task's hands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_incremental.core.batch import BatchKind
+from airflow_provider_incremental.core.order import Intake, Taken
+from airflow_provider_incremental.core.watermark import Cursor, WatermarkKey
+from airflow_provider_incremental.wiring.sync import StoreSession
+
+__all__ = ["ClaimedBatch"]
+
+
+class ClaimedBatch:
+    """One slice ``(low, high]`` of a source, claimed by this task; its lease is renewed as long as the task works.
+
+    :ivar id: the batch's id, the same whenever it is delivered: what to deduplicate by in a system of your own.
+    :ivar seq: its number in the watermark's log.
+    :ivar low: and :ivar high: the cursors between which it was found.
+    :ivar items: what was found. For S3 a dictionary an object, for SQL a dictionary a row (empty for
+        ``payload="range"``), with the types that the source has.
+    :ivar count: how many items the slice holds.
+    :ivar kind: ``"added"`` or ``"removed"``.
+    :ivar attempt: 1 the first time that this consumer has it.
+    :ivar watermark: the key of the watermark that it belongs to.
+    """
+
+    def __init__(self, taken: Taken, intake: Intake, session: StoreSession) -> None:
+        batch = taken.claim.batch
+        self.id: str = batch.id
+        self.seq: int = batch.seq
+        self.low: Cursor = batch.low
+        self.high: Cursor = batch.high
+        self.items: list[Any] = batch.items or []
+        self.count: int = batch.count
+        self.kind: BatchKind = batch.kind
+        self.attempt: int = taken.claim.attempt
+        self.watermark: WatermarkKey = batch.key
+        self._taken: Taken | None = taken
+        self._intake = intake
+        self._session = session
+
+    def __repr__(self) -> str:
+        """Return a line that tells the batch from others."""
+        return f"<batch {self.seq} of {self.watermark}: {self.count} {self.kind}, id {self.id}>"
+
+    def acknowledge(self) -> None:
+        """Say that the batch is finished. Needed only to leave the loop early: its end does it. Twice is once.
+
+        :raises LeaseLostError: when the lease ran out and another worker took the batch.
+        """
+        taken, self._taken = self._taken, None
+        if taken is not None:
+            self._session.run(self._intake.acknowledge(taken))
+
+    def give_back(self, error: str | None = None) -> None:
+        """Say that the batch is not finished: it comes again. Nothing happens once it was acknowledged."""
+        taken, self._taken = self._taken, None
+        if taken is not None:
+            self._session.run(self._intake.give_back(taken, error))

@@ -1,0 +1,120 @@
+"""What a trigger was built from: ``serialize()`` follows from the constructor's signature, never written by hand.
+
+Airflow keeps a trigger as its class path and arguments, tells triggers apart by them, and builds each one again in the
+triggerer, where an exception from a constructor ends the process for everybody. So arguments are plain values in one
+canonical form (the same on every parse, defaults left out, so that a new parameter changes no trigger that exists),
+and a trigger that is built from stored arguments never raises: it is made anyway, and carries its fault.
+"""
+
+from __future__ import annotations
+
+import abc
+import datetime as dt
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.redact import describe
+
+__all__ = ["STORED", "Arguments", "RebuildableTrigger"]
+
+STORED = "stored"
+"""The argument that tells stored arguments from an author's; its value is the version of their form."""
+
+_FORM = 1
+
+Arguments = dict[str, Any]
+
+
+class RebuildableTrigger(abc.ABCMeta):
+    """The class of trigger classes: remembers what each trigger was built from, and how building failed, if it did.
+
+    Sets ``arguments`` (what ``serialize()`` gives) and ``fault`` (None, or why it cannot run).
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Build a trigger: an author's mistakes raise, those of stored arguments are kept as a fault."""
+        if STORED in kwargs:
+            return cls._rebuild(kwargs)
+        trigger = super().__call__(*args, **kwargs)
+        trigger.arguments = {**canonical(cls, args, kwargs), STORED: _FORM}
+        trigger.fault = None
+        return trigger
+
+    def _rebuild(cls, stored: Arguments) -> Any:
+        known = {name: stored[name] for name in parameters(cls) if name in stored}
+        trigger: Any
+        try:
+            trigger = super().__call__(**known)
+            fault = None
+        except Exception as error:
+            unfinished: Any = cls
+            trigger = unfinished.__new__(unfinished)
+            trigger.recover()
+            fault = describe(error)
+        # As they were stored, unknown ones of another release included: they are the trigger's identity.
+        trigger.arguments = dict(stored)
+        trigger.fault = fault
+        return trigger
+
+
+def parameters(cls: type) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a trigger class; a constructor that takes ``**options`` has those of its base too."""
+    found: dict[str, inspect.Parameter] = {}
+    for each in cls.__mro__:
+        if "__init__" not in each.__dict__:
+            continue
+        own = list(inspect.signature(each.__dict__["__init__"]).parameters.values())[1:]
+        for parameter in own:
+            if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                found.setdefault(parameter.name, parameter)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
+            break
+    return found
+
+
+def canonical(cls: type, args: tuple[Any, ...], kwargs: Arguments) -> Arguments:
+    """Return the arguments in the one form that is stored: by name, plain values, without those equal to a default.
+
+    :raises ConfigurationError: for a value that Airflow cannot keep, naming the parameter.
+    """
+    known = parameters(cls)
+    given = {**dict(zip(known, args, strict=False)), **kwargs}
+    arguments = {name: plain(cls, name, value) for name, value in given.items()}
+    return {
+        name: value
+        for name, value in sorted(arguments.items())
+        if name not in known
+        or known[name].default is inspect.Parameter.empty
+        or not _same(value, plain(cls, name, known[name].default))
+    }
+
+
+def plain(cls: type, name: str, value: Any) -> Any:
+    """Return a value as a scalar, or a list of scalars: all that every release of Airflow hands on unharmed."""
+    if isinstance(value, dt.timedelta):
+        seconds = value.total_seconds()
+        return int(seconds) if seconds.is_integer() else seconds
+    if isinstance(value, (list, tuple)):
+        return [_scalar(cls, name, each) for each in value]
+    return _scalar(cls, name, value)
+
+
+def _scalar(cls: type, name: str, value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, (str, int)):
+        return str(value) if isinstance(value, str) else int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    msg = (
+        f"{cls.__name__}: {name}={value!r} cannot be kept by Airflow; give text, a number, a timedelta, or a list of "
+        "those (a point in time as ISO 8601 text)"
+    )
+    raise ConfigurationError(msg)
+
+
+def _same(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and bool(value == default)

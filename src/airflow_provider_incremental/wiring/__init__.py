@@ -1,0 +1,1 @@
+"""Where the parts meet Airflow: versions, settings, connections, and which store and clients they lead to."""

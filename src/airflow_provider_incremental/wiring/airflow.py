@@ -1,0 +1,110 @@
+"""The one place that knows Airflow's releases: what differs between 3.0 and 3.3 is settled here, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.configuration import AIRFLOW_HOME, conf
+from airflow.sdk import Asset, AssetWatcher, get_current_context
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
+
+
+def _first_importable(*places: str, otherwise: Any = None) -> Any:
+    """Return the first ``module:name`` that this release of Airflow has."""
+    for module, _, name in (place.partition(":") for place in places):
+        try:
+            return getattr(import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+    return otherwise
+
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseHook, Connection
+    from airflow.sdk.exceptions import AirflowSkipException
+    from airflow.triggers.shared_stream import SharedStreamProducer
+else:
+    BaseHook = _first_importable("airflow.sdk:BaseHook", "airflow.hooks.base:BaseHook")  # the latter on 3.0
+    AirflowSkipException = _first_importable(
+        "airflow.sdk.exceptions:AirflowSkipException", "airflow.exceptions:AirflowSkipException"
+    )
+    # An Airflow before 3.3 has no shared streams and never asks for a producer: any class stands in for its base.
+    SharedStreamProducer = _first_importable("airflow.triggers.shared_stream:SharedStreamProducer", otherwise=object)
+
+__all__ = [
+    "AirflowSkipException",
+    "Asset",
+    "AssetWatcher",
+    "BaseEventTrigger",
+    "SharedStreamProducer",
+    "TriggerEvent",
+    "aget_connection",
+    "airflow_home",
+    "current_context",
+    "get_connection",
+    "importable_module",
+    "setting",
+    "unwatched_asset",
+]
+
+_DAG_FILE_MODULE = re.compile(r"^unusual_prefix_[0-9a-f]{40}_")
+
+
+def setting(name: str, default: str = "") -> str:
+    """Return an option of the section ``[incremental]`` of Airflow's configuration."""
+    return str(conf.get("incremental", name, fallback=default) or default)
+
+
+def airflow_home() -> Path:
+    """Return the folder ``AIRFLOW_HOME``."""
+    return Path(AIRFLOW_HOME)
+
+
+def get_connection(conn_id: str) -> Connection:
+    """Return an Airflow connection, outside of an event loop."""
+    return BaseHook.get_connection(conn_id)
+
+
+async def aget_connection(conn_id: str) -> Connection:
+    """Return an Airflow connection, inside of a triggerer's event loop.
+
+    By way of the thread that ``sync_to_async`` uses for everybody: it works on every release, while
+    ``BaseHook.aget_connection`` is missing on 3.0 and can meet a deadlock before 3.3.2, and a thread of our own would
+    mix up the answers that Airflow 3.0 and 3.1 read.
+    """
+    return await sync_to_async(get_connection)(conn_id)
+
+
+def current_context() -> Any | None:
+    """Return the context of the running task, or None outside of one."""
+    try:
+        return get_current_context()
+    except RuntimeError:
+        return None
+
+
+def importable_module(module: str) -> str:
+    """Return the name by which a triggerer can import a module that may have been loaded as a DAG file."""
+    return _DAG_FILE_MODULE.sub("", module)
+
+
+def unwatched_asset(trigger: BaseEventTrigger, asset_name: str) -> str | None:
+    """Say so when the trigger is attached to assets of other names than its own; None when fine or not known.
+
+    Airflow tells a trigger which assets it watches since 3.3.
+    """
+    accessors: Any = getattr(trigger, "asset_state_store", None)
+    if accessors is None:
+        return None
+    try:
+        accessors[Asset.ref(name=asset_name)]
+    except KeyError:
+        return (
+            f"asset_name={asset_name!r} is not the asset that this trigger is attached to ({accessors!r}): consumers "
+            "of that asset will not find these batches; give both the same name, or use incremental_asset(...)"
+        )
+    return None
