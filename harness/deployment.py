@@ -6,15 +6,14 @@ directory of its own, so that one can be killed without asking while the others 
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 import urllib.parse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from harness import homes
 from harness.processes import HarnessError, Process, free_ports, kill, run, spawn, stop, tail, wait_until
 from harness.rest import RestClient
 from harness.settings import airflow_environment
@@ -47,7 +46,7 @@ class AirflowDeployment:
         environment: Mapping[str, str] | None = None,
         keep_home: bool = False,
     ) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="incremental-airflow-")).resolve()
+        self.home = homes.new_home("airflow")
         self.dags = dags or self.home / "dags"
         self.binaries = binaries or Path(sys.prefix, "bin")
         self.ports = dict(zip(("api", "trigger_log", "worker_log"), free_ports(3), strict=True))
@@ -88,8 +87,7 @@ class AirflowDeployment:
         """End all components and remove the home."""
         for name in list(self._running):
             self.kill_component(name)
-        if not self._keep_home:
-            shutil.rmtree(self.home, ignore_errors=True)
+        homes.remove_home(self.home, keep=self._keep_home)
 
     def start_component(self, name: str) -> None:
         """Start a component that is not running."""

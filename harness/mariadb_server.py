@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from harness import homes
 from harness.databases import DatabaseServer
 from harness.processes import free_ports, run, serving
 
@@ -52,22 +52,20 @@ def given(url: str) -> DatabaseServer:
 def running() -> Iterator[DatabaseServer]:
     """Run a server until the context ends, then remove every trace of it."""
     _ensure_installed()
-    home = Path(tempfile.mkdtemp(prefix="incremental-mariadb-"))
-    try:
-        # The server wants to be told that it is root on purpose, and the installer to log in without a system user.
+    with homes.home("mariadb") as home:
+        data = f"--datadir={home / 'data'}"
+        # The server wants to be told that it is root on purpose.
         identity = ["--user=root"] if os.geteuid() == 0 else []
-        install = ["mariadb-install-db", "--no-defaults", f"--datadir={home / 'data'}", "--skip-test-db", *identity]
-        run([*install, "--auth-root-authentication-method=normal"], cwd=home)
+        install = ["mariadb-install-db", "--no-defaults", data, "--auth-root-authentication-method=normal"]
+        run([*install, "--skip-test-db", *identity], cwd=home)
         (port,) = free_ports(1)
         server = DatabaseServer(
-            scheme="mysql", host="127.0.0.1", port=port, user=_LOGIN, password=_LOGIN, database="incremental"
+            scheme="mysql", host="127.0.0.1", port=port, user=_LOGIN, password=_LOGIN, database=_LOGIN
         )
-        places = [f"--datadir={home / 'data'}", f"--socket={home / 'socket'}", f"--init-file={_first_statements(home)}"]
-        command = [_program(), "--no-defaults", f"--port={port}", *places, *_OPTIONS, *identity]
+        places = [data, f"--socket={home / 'socket'}", f"--init-file={_first_statements(home)}"]
+        command = [_program() or "mariadbd", "--no-defaults", f"--port={port}", *places, *_OPTIONS, *identity]
         with serving("MariaDB", command, home=home, ready=server.answers):
             yield server
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _first_statements(home: Path) -> Path:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness import homes
 from harness.databases import DatabaseServer
 from harness.processes import HarnessError, free_ports, run, serving
 
@@ -33,8 +34,7 @@ def running() -> Iterator[DatabaseServer]:
     """Run a server until the context ends, then remove every trace of it."""
     # The server refuses to run as root.
     user = "nobody" if os.geteuid() == 0 else None
-    home = Path(tempfile.mkdtemp(prefix="incremental-postgres-", dir=_open_folder() if user else None))
-    try:
+    with homes.home("postgres", within=_open_folder() if user else None) as home:
         if user:
             shutil.chown(home, user)
         binaries = _binaries(home, user)
@@ -44,12 +44,10 @@ def running() -> Iterator[DatabaseServer]:
             scheme="postgresql", host="127.0.0.1", port=port, user=_LOGIN, password=_LOGIN, database="postgres"
         )
         command = [binaries / "postgres", "-D", home / "data", "-h", server.host, "-p", str(port), "-k", home]
-        options = [argument for name, value in _SETTINGS.items() for argument in ("-c", f"{name}={value}")]
+        command += [argument for name, value in _SETTINGS.items() for argument in ("-c", f"{name}={value}")]
         # An interrupt asks for the shutdown that does not wait for clients to leave.
-        with serving("PostgreSQL", [*command, *options], home=home, user=user, ready=server.answers, ask=signal.SIGINT):
+        with serving("PostgreSQL", command, home=home, user=user, ready=server.answers, ask=signal.SIGINT):
             yield server
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _initialise(home: Path, binaries: Path, user: str | None) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "family",
     "free_ports",
     "kill",
+    "kill_all",
     "run",
     "serving",
     "spawn",
@@ -217,16 +218,19 @@ def stop(process: Process, cwd: Path, *, ask: signal.Signals | None = signal.SIG
 
 def kill(process: Process, cwd: Path) -> None:
     """End the whole family at once, without asking; returns when all of it is gone."""
-    members = family(process, cwd)
-    while members:
+    kill_all(lambda: family(process, cwd))
+    process.wait()
+
+
+def kill_all(members: Callable[[], list[psutil.Process]]) -> None:
+    """End all processes that are found, and look again until none is."""
+    while live := [member for member in members() if _is_live(member)]:
         # Stopped first, so that nobody starts a child between being listed and being killed.
         for sign in (signal.SIGSTOP, signal.SIGKILL):
-            for member in members:
+            for member in live:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     member.send_signal(sign)
-        psutil.wait_procs(members, timeout=5)
-        members = [member for member in family(process, cwd) if _is_live(member)]
-    process.wait()
+        psutil.wait_procs(live, timeout=5)
 
 
 def _is_live(member: psutil.Process) -> bool:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sysconfig
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from harness import homes
 from harness.processes import HarnessError, free_ports, serving
 
 __all__ = ["S3Server", "running"]
@@ -70,21 +70,19 @@ class S3Server:
 @contextmanager
 def running() -> Iterator[S3Server]:
     """Run a server until the context ends, then remove every trace of it."""
-    home = Path(tempfile.mkdtemp(prefix="incremental-s3-"))
     ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
     grpc = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
-    # The server puts these where no option reaches.
-    sockets = [Path(os.sep, "tmp", f"seaweedfs-{part}-grpc-{port}.sock") for part, port in grpc.items()]
     server = S3Server(endpoint=f"http://127.0.0.1:{ports['s3']}")
     try:
-        command = _command(home, ports, grpc, server)
-        # It takes a quarter of a minute to leave when asked, and has nothing worth keeping.
-        with serving("SeaweedFS", command, home=home, ready=server.answers, ask=None):
-            yield server
+        with homes.home("s3") as home:
+            command = _command(home, ports, grpc, server)
+            # It takes a quarter of a minute to leave when asked, and has nothing worth keeping.
+            with serving("SeaweedFS", command, home=home, ready=server.answers, ask=None):
+                yield server
     finally:
-        shutil.rmtree(home, ignore_errors=True)
-        for socket in sockets:
-            socket.unlink(missing_ok=True)
+        # The server puts these where no option reaches.
+        for part, port in grpc.items():
+            Path(os.sep, "tmp", f"seaweedfs-{part}-grpc-{port}.sock").unlink(missing_ok=True)
 
 
 def _command(home: Path, ports: dict[str, int], grpc: dict[str, int], server: S3Server) -> list[str | Path]:

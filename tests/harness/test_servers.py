@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from contextlib import closing
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
@@ -11,7 +15,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from harness import servers
-from harness.processes import HarnessError, serving
+from harness.processes import HarnessError, serving, wait_until
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_each_test_has_an_empty_postgresql_database_of_its_own(postgres_database):
@@ -67,6 +73,29 @@ def test_nothing_is_left_of_a_server():
     assert not server.answers()
     command_lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
     assert not [line for line in command_lines if f"-p {server.port} " in line]
+
+
+ORPHAN = """
+import sys, time
+from harness import servers
+with servers.postgres() as server:
+    print(server.port, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_nothing_is_left_of_a_server_when_the_harness_is_killed():
+    """A guard ends what a killed harness could not end."""
+    harness = subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, cwd=ROOT)
+    with harness:
+        port = int(harness.stdout.readline())
+        harness.kill()
+    wait_until("the port is free", lambda: not _listens(port), timeout=20)
+
+
+def _listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path):
