@@ -14,7 +14,7 @@ from airflow_provider_incremental.testing.fakes import FakeClock, ListItem, List
 
 __all__ = ["CrashingStore", "FakeClock", "ListItem", "ListSource", "MemoryStore", "ProcessDied"]
 
+_SUITES = ("_stage", "_watermarks", "_commits", "_values", "_batches", "_consumers", "_leases", "source_contract")
+
 if "pytest" in sys.modules:  # so that a failing assertion of the suites shows its values
-    sys.modules["pytest"].register_assert_rewrite(
-        *(f"{__name__}.{suite}" for suite in ("_watermarks", "_cursors", "_batches", "_consumers", "source_contract"))
-    )
+    sys.modules["pytest"].register_assert_rewrite(*(f"{__name__}.{suite}" for suite in _SUITES))

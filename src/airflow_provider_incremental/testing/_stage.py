@@ -1,0 +1,78 @@
+"""What every test of the store suite needs on stage: a watermark, batches in its log, and a word for each act."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_provider_incremental.core.batch import Batch, BatchKind, Claim, NewBatch
+from airflow_provider_incremental.core.store import Selector, WatermarkStore
+from airflow_provider_incremental.core.watermark import PollReport, Watches, Watermark, WatermarkKey
+
+KEY = WatermarkKey("orders")
+ORDERS = Selector("orders")
+WATCHES = Watches(source="table public.orders of shop", cursor="updated_at, id")
+OTHER = Watches(source="table public.customers of shop", cursor="id")
+NOTHING = PollReport()
+LONG = 3600.0
+
+Everything = tuple[Watermark | None, list[Batch], list[Batch]]
+
+
+async def everything(store: WatermarkStore) -> Everything:
+    """All that can be seen of the one watermark of a test."""
+    return await store.load(KEY), await store.history(KEY), await store.due(KEY, LONG)
+
+
+async def loaded(store: WatermarkStore, key: WatermarkKey = KEY) -> Watermark:
+    """The watermark as the store has it; it must be there."""
+    watermark = await store.load(key)
+    assert watermark is not None
+    return watermark
+
+
+def slice_of(
+    low: Any, high: Any, items: Sequence[Any] = (), kind: BatchKind = "added", marks: Sequence[bytes] = ()
+) -> NewBatch:
+    """A batch of these items that is about to be committed."""
+    return NewBatch(low=low, high=high, items=items, count=len(items), kind=kind, fingerprints=marks)
+
+
+async def appended(store: WatermarkStore, *items: Any, key: WatermarkKey = KEY, kind: BatchKind = "added") -> Batch:
+    """Commit one batch to a watermark, registered on the way if need be; its cursor is the batch's number."""
+    watermark = await store.register(key, WATCHES)
+    low, high = watermark.last_seq, watermark.last_seq + 1
+    _, batches = await store.commit(watermark, high, [slice_of(low, high, items, kind)], NOTHING)
+    return batches[0]
+
+
+async def log_of(store: WatermarkStore, count: int, key: WatermarkKey = KEY) -> list[Batch]:
+    """Commit so many batches, each with one item."""
+    return [await appended(store, f"item {number}", key=key) for number in range(count)]
+
+
+async def confirmed(store: WatermarkStore, *batches: Batch) -> None:
+    """Let Airflow have stored the event that names these batches."""
+    for batch in batches:
+        await store.confirm(batch.key, [batch.seq])
+
+
+async def taken(store: WatermarkStore, consumer: str = "load", holder: str = "worker-1", lease: float = 60.0) -> Claim:
+    """Claim the next batch of the asset; there must be one."""
+    claim = await store.claim(ORDERS, consumer, holder, lease)
+    assert claim is not None
+    return claim
+
+
+async def done(store: WatermarkStore, count: int, consumer: str = "load") -> list[Claim]:
+    """Claim and acknowledge so many batches."""
+    claims = []
+    for _ in range(count):
+        claims.append(await taken(store, consumer))
+        await store.acknowledge(claims[-1])
+    return claims
+
+
+def seqs(batches: Sequence[Batch]) -> list[int]:
+    """The sequence numbers of batches, in the order given."""
+    return [batch.seq for batch in batches]
