@@ -14,7 +14,19 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from harness import homes
-from harness.processes import HarnessError, Process, free_ports, kill, run, spawn, stop, tail, wait_until
+from harness.processes import (
+    HarnessError,
+    Process,
+    family,
+    free_ports,
+    kill,
+    kill_all,
+    run,
+    spawn,
+    stop,
+    tail,
+    wait_until,
+)
 from harness.rest import RestClient
 from harness.settings import airflow_environment
 
@@ -77,16 +89,24 @@ class AirflowDeployment:
         return f"http://127.0.0.1:{self.ports['api']}"
 
     def start(self) -> None:
-        """Make the tables, start all components and return when the api-server answers."""
+        """Make the tables, start all components and return when each of them is healthy."""
         self.cli("db", "migrate", timeout=_START_TIMEOUT)
         for name in COMPONENTS:
             self.start_component(name)
         self.wait_for("the api-server answers", self.rest.is_up, timeout=_START_TIMEOUT)
+        self.wait_for("all components are healthy", self._is_healthy, timeout=_START_TIMEOUT)
+
+    def _is_healthy(self) -> bool:
+        health = self.rest.get("/api/v2/monitor/health")
+        return all(part["status"] == "healthy" for part in health.values())
 
     def stop(self) -> None:
         """End all components and remove the home."""
-        for name in list(self._running):
-            self.kill_component(name)
+        leaders = list(self._running.values())
+        kill_all(lambda: [member for leader in [*leaders, None] for member in family(leader, self.home)])
+        for leader in leaders:
+            leader.wait()
+        self._running.clear()
         homes.remove_home(self.home, keep=self._keep_home)
 
     def start_component(self, name: str) -> None:
