@@ -27,6 +27,7 @@ from airflow_provider_incremental.core.pace import FeedSettings, StartAt, backof
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.source import Found, Source
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
+from airflow_provider_incremental.core.trouble import Trouble, told_to_stop
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey
 from airflow_provider_incremental.core.window import SeenWindow
 
@@ -78,7 +79,7 @@ class Feed:
         self._loaded: Watermark | None = None
         self._flights: list[_Flight] = []
         self._failures = 0
-        self._last_error: str | None = None
+        self._trouble = Trouble(f"watermark {key}")
         self._conflicts = 0
         self._next_poll = 0.0
         self._next_check = 0.0
@@ -143,12 +144,15 @@ class Feed:
             self._loaded = None
             self._conflicts += 1
             self._next_poll = began
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if told_to_stop(error):
+                raise
             self._loaded = None
             self._owned = self._owned and not isinstance(error, WatchesAnotherSourceError)
             await self._back_off(error)
         else:
-            self._recovered()
+            self._failures = 0
+            self._trouble.ends("poll")
             self._next_poll = began if more else began + self._settings.poll_interval
 
     async def _poll_and_commit(self) -> bool:
@@ -157,9 +161,15 @@ class Feed:
         self._loaded = None
         self.low = watermark.cursor
         found = await self._poll(watermark.cursor, self._settings.limit, await self._window.load(watermark))
-        report = PollReport(conflicts=self._conflicts, late_skipped=found.late_skipped, note=found.note or self.note)
+        report = PollReport(
+            error=self._trouble.of("announcement"),
+            conflicts=self._conflicts,
+            late_skipped=found.late_skipped,
+            note=found.note or self.note,
+        )
         if found.size or found.high != watermark.cursor:
             watermark = await self._commit(watermark, found, report)
+            self._window.follow(watermark)
             self._next_check = min(self._next_check, self._announce_from)
         else:
             await self._store.report(self.key, report)
@@ -191,8 +201,9 @@ class Feed:
             announcement = await self._due()
         except Exception as error:
             self._next_check = now + _STORE_RETRY
-            self._log_change(error)
+            self._trouble.begins("announcement", error)
             return None
+        self._trouble.ends("announcement")
         settings = self._settings
         self._next_check = now + min(settings.poll_interval, settings.redeliver_after)
         if announcement is not None:
@@ -212,30 +223,19 @@ class Feed:
                 await self.confirm(flight.announcement)
 
     def _pause(self) -> float:
-        wake = [self._next_poll, self._next_check]
+        wake = [self._next_poll, self._next_check] if self._owned else [self._next_poll]
         if self._settings.confirm_after is not None:
             wake += [flight.since + self._settings.confirm_after for flight in self._flights]
         return max(min(wake) - self._clock.monotonic(), 0.0)
 
-    async def _back_off(self, error: Exception) -> None:
+    async def _back_off(self, error: BaseException) -> None:
         self._failures += 1
         self._next_poll = self._clock.monotonic() + backoff(self._settings.poll_interval, self._failures)
-        self._log_change(error)
-        report = PollReport(error=describe(error), failures=self._failures, conflicts=self._conflicts, note=self.note)
+        text = self._trouble.begins("poll", error)
+        report = PollReport(error=text, failures=self._failures, conflicts=self._conflicts, note=self.note)
         with suppress(Exception):  # when the store is what fails, the log has to do
             await self._store.report(self.key, report)
             self._conflicts = 0
-
-    def _log_change(self, error: Exception) -> None:
-        text = describe(error)
-        if text != self._last_error:
-            log.error("watermark %s: %s", self.key, text)
-        self._last_error = text
-
-    def _recovered(self) -> None:
-        if self._last_error is not None:
-            log.info("watermark %s: works again after %d failures", self.key, self._failures)
-        self._failures, self._last_error = 0, None
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["describe", "without_secrets"]
+__all__ = ["describe", "one_line", "without_secrets"]
 
 _LONGEST = 1000
 _URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):[^@\s]*@")
@@ -25,8 +25,25 @@ def without_secrets(text: str) -> str:
 
 def describe(error: BaseException) -> str:
     """Return one line for a status or a log: the type of the error unless it is ours, and its message, bounded."""
-    message = " ".join(without_secrets(str(error)).split())
+    message = one_line(_message(error))
     kind = type(error)
     if not kind.__module__.startswith("airflow_provider_incremental"):
         message = f"{kind.__name__}: {message}" if message else kind.__name__
     return message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
+
+
+def one_line(text: str) -> str:
+    """Return text as every log, terminal and database takes it: one line, no secrets, nothing that cannot be printed.
+
+    >>> one_line("no   such table ")
+    'no such table'
+    """
+    words = " ".join(without_secrets(text).split())
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in words)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # what describes an error must not become one
+        return f"(its message cannot be shown: {type(broken).__name__})"

@@ -22,24 +22,29 @@ class SeenWindow:
         self._source = source
         self._batches: dict[int, SeenBatch] = {}
         self._newest = 0
+        self._version = 0
 
     async def load(self, watermark: Watermark) -> AbstractSet[bytes]:
         """Return the fingerprints of the items that were delivered and that the next poll may read again."""
         if self._source.lateness <= 0:
             return frozenset()
-        if watermark.last_seq < self._newest:  # the watermark was forgotten and made anew
-            self._batches, self._newest = {}, 0
+        if watermark.version != self._version:  # somebody else moved it, perhaps back to what was forgotten here
+            self._batches, self._newest, self._version = {}, 0, watermark.version
         oldest = max(self._newest, watermark.reread_after_seq)
         before: int | None = None
         while watermark.last_seq > oldest:
             batches = await self._store.seen(watermark.key, oldest, before, _PAGE)
             inside = [batch for batch in batches if self._source.in_window(batch.high, watermark.cursor)]
             self._batches.update((batch.seq, batch) for batch in inside)
-            if len(inside) < len(batches) or len(batches) < _PAGE:
+            if not inside or len(batches) < _PAGE:  # a rewind leaves batches out of order: look at whole pages
                 break
             before = batches[-1].seq
         self._newest = watermark.last_seq
         return self._forget_outside(watermark)
+
+    def follow(self, moved: Watermark) -> None:
+        """Note a move that was committed here: everything known stays valid."""
+        self._version = moved.version
 
     def _forget_outside(self, watermark: Watermark) -> AbstractSet[bytes]:
         self._batches = {

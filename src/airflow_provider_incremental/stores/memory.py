@@ -41,6 +41,7 @@ class MemoryStore:
     :param clock: what time it is; a test passes its own.
     :param identity: the id that travels in announcements; a new one by default.
 
+    >>> import asyncio
     >>> asyncio.run(MemoryStore(identity="mine").identity())
     'mine'
     """

@@ -19,7 +19,7 @@ from airflow_provider_incremental.core.watermark import Cursor, Watches
 
 __all__ = ["FakeClock", "ListItem", "ListSource"]
 
-_PATIENCE = 30.0
+_PATIENCE = 20.0
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
