@@ -201,7 +201,12 @@ class AirflowDeployment:
             return []
         return self.rest.pages("/api/v2/assets/events", "asset_events", asset_id=ids[0], order_by="timestamp")
 
-    def task_log(self, dag_id: str, run_id: str, task_id: str, *, attempt: int = 1, map_index: int = -1) -> str:
-        """Return what a task logged, as text."""
-        task = f"/api/v2/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id)}/taskInstances/{task_id}"
-        return str(self.rest.get(f"{task}/logs/{attempt}", map_index=map_index, full_content="true"))
+    def task_lines(self, dag_id: str, run_id: str) -> list[str]:
+        """Return what the last attempts of all tasks of a run have logged, one event a line."""
+        dag_run = f"/api/v2/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}"
+        lines: list[str] = []
+        for task in self.rest.pages(f"{dag_run}/taskInstances", "task_instances"):
+            address = f"{dag_run}/taskInstances/{task['task_id']}/logs/{task['try_number']}"
+            log = self.rest.get(address, map_index=task["map_index"], full_content="true")
+            lines += [entry if isinstance(entry, str) else str(entry["event"]) for entry in log["content"]]
+        return lines

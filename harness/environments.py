@@ -89,7 +89,7 @@ def _bring_up_to_date(environment: Environment, groups: list[str], airflow: str,
         return
     say(f"installing Airflow {airflow}, the wheel and what the tests need (a minute or two the first time)")
     (environment.path / "installed.json").unlink(missing_ok=True)
-    _run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, environment.path])
+    _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, environment.path])
     day = AIRFLOW_VERSIONS[airflow]
     _run(
         [

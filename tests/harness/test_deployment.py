@@ -82,7 +82,7 @@ def test_a_dag_runs(airflow):
     run_id = airflow.trigger_dag("by_hand")
     (run,) = airflow.wait_for("by_hand is done", lambda: airflow.finished_runs("by_hand"))
     assert run["state"] == "success"
-    assert "said by hand" in airflow.task_log("by_hand", run_id, "say")
+    assert "said by hand" in airflow.task_lines("by_hand", run_id)
 
 
 def test_a_watcher_starts_runs_and_comes_back_after_its_triggerer_is_killed(airflow):
