@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from harness import servers
@@ -19,6 +20,9 @@ os.environ |= {
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
 }
+# How long an example takes says nothing on a busy machine.
+hypothesis.settings.register_profile("correctness", deadline=None)
+hypothesis.settings.load_profile("correctness")
 
 
 def pytest_unconfigure() -> None:

@@ -34,13 +34,14 @@ from airflow_provider_incremental.wiring.airflow import (
 from airflow_provider_incremental.wiring.asset_watermark import AssetWatermark
 from airflow_provider_incremental.wiring.stores import open_store
 
-__all__ = ["IncrementalTrigger", "TriggerOptions"]
+__all__ = ["IncrementalTrigger", "Seconds", "TriggerOptions", "as_seconds"]
 
 log = logging.getLogger(__name__)
 
 Seconds = float | dt.timedelta
 
 _RETRY = 5.0
+_SHORTEST = 0.01
 _INFER_AFTER = 10.0
 """Seconds after which an event counts as stored where Airflow does not tell: its loops take one or two."""
 
@@ -98,11 +99,13 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
         self.asset_watermark = AssetWatermark(asset_name, namespace, key)
         self.start = start
         self.max_items = _at_least_one("max_items", max_items)
-        self.poll_interval = _seconds("poll_interval", poll_interval)
+        self.poll_interval = as_seconds("poll_interval", poll_interval, least=_SHORTEST)
         self.announce_interval = (
-            self.poll_interval if announce_interval is None else _seconds("announce_interval", announce_interval)
+            self.poll_interval
+            if announce_interval is None
+            else as_seconds("announce_interval", announce_interval, least=_SHORTEST)
         )
-        self.redeliver_after = _seconds("redeliver_after", redeliver_after)
+        self.redeliver_after = as_seconds("redeliver_after", redeliver_after, least=_SHORTEST)
 
     def recover(self) -> None:
         """Set what the object needs to be run and cleaned up, also when its constructor cannot finish."""
@@ -243,10 +246,15 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
             log.error("%s", note)
 
 
-def _seconds(name: str, value: Any) -> float:
+def as_seconds(name: str, value: Any, *, least: float = 0.0) -> float:
+    """Return a length of time in seconds.
+
+    :raises ConfigurationError: when it is not one, or shorter than ``least``.
+    """
     seconds = value.total_seconds() if isinstance(value, dt.timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
-        raise ConfigurationError(f"{name}={value!r} is not a length of time; give seconds above 0, or a timedelta")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not least <= seconds < math.inf:
+        remedy = f"give {least:g} or more seconds, or a timedelta"
+        raise ConfigurationError(f"{name}={value!r} is not a length of time that can be used; {remedy}")
     return float(seconds)
 
 

@@ -1,0 +1,295 @@
+"""A trigger under Airflow's hands: it never returns and never raises, and a batch counts when its event is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from airflow.sdk import Asset
+from airflow.sdk.execution_time.context import AssetStateStoreAccessors
+from airflow.triggers.shared_stream import AckTimeout, SharedStreamManager
+
+from airflow_provider_incremental.core.batch import Batch
+from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.source import Source
+from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey
+from airflow_provider_incremental.migrations.run import upgrade_embedded
+from airflow_provider_incremental.testing.fakes import FakeClock, ListSource
+from airflow_provider_incremental.triggers import IncrementalTrigger
+from airflow_provider_incremental.wiring.stores import open_store
+
+KEY = WatermarkKey("list")
+
+
+class ListTrigger(IncrementalTrigger):
+    """Watches the list of the test."""
+
+    source: ClassVar[ListSource]
+
+    def create_source(self) -> Source:
+        """Return the list of the test."""
+        return self.source
+
+
+@pytest.fixture(autouse=True)
+def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configure a store, and a source, of the test's own."""
+    upgrade_embedded(tmp_path / "store.db")
+    monkeypatch.setenv("AIRFLOW__INCREMENTAL__STORE", f"sqlite:///{tmp_path / 'store.db'}")
+    ListTrigger.source = ListSource()
+
+
+def trigger(**arguments: Any) -> ListTrigger:
+    """Build a trigger as the triggerer does, with paces that a test can wait for."""
+    made = ListTrigger(**{"asset_name": "list", "poll_interval": 0.05, **arguments})
+    return ListTrigger(**made.serialize()[1])
+
+
+async def log_of(key: WatermarkKey = KEY) -> list[Batch]:
+    """Return the batch log, oldest first."""
+    async with open_store() as store:
+        return (await store.history(key))[::-1]
+
+
+async def watermark(key: WatermarkKey = KEY) -> Watermark | None:
+    """Return the watermark."""
+    async with open_store() as store:
+        return await store.load(key)
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until the condition holds."""
+    async with asyncio.timeout(30):
+        while not await condition():
+            await asyncio.sleep(0.01)  # between two looks
+
+
+async def subscribed(manager: SharedStreamManager, watcher: ListTrigger) -> AsyncIterator[tuple[Any, int | None]]:
+    """Run a trigger in ack mode as Airflow's runner does; yields each payload and the number that confirms it."""
+    key = watcher.shared_stream_key()
+    stream = manager.subscribe(trigger_id=1, trigger=watcher, key=key)
+    try:
+        async for event in watcher.filter_shared_stream(stream):
+            yield event.payload, manager.bind_pending_event(trigger_id=1, key=key)
+    finally:
+        await manager.unsubscribe(1, key)
+        await watcher.cleanup()
+
+
+async def test_in_ack_mode_a_batch_counts_when_airflow_has_stored_its_event() -> None:
+    """Not before: the event may be on its way, and the process may die."""
+    ListTrigger.source.add(1.0, "a")
+    manager = SharedStreamManager()
+    async with aclosing(subscribed(manager, trigger())) as events:
+        payload, seq = await anext(events)
+        assert [batch["seq"] for batch in payload["batches"]] == [1]
+        following = asyncio.create_task(anext(events))
+        async with open_store() as store:
+            assert [batch.seq for batch in await store.due(KEY, 3600)] == [1]
+            manager.confirm_persisted([seq])
+
+            async def confirmed() -> bool:
+                return await store.due(KEY, 3600) == []
+
+            await until(confirmed)
+        ListTrigger.source.add(2.0, "b")
+        payload, _ = await following
+        assert [batch["seq"] for batch in payload["batches"]] == [2]
+
+
+async def test_in_ack_mode_an_event_that_was_not_stored_comes_again_after_a_restart() -> None:
+    """The same batch, under the same id."""
+    ListTrigger.source.add(1.0, "a")
+    ids = []
+    for _ in range(2):
+        async with aclosing(subscribed(SharedStreamManager(), trigger())) as events:
+            payload, _ = await anext(events)
+            ids.append(payload["batches"][0]["id"])
+    assert ids[0] == ids[1]
+    assert len(await log_of()) == 1
+
+
+async def test_in_ack_mode_a_confirmation_that_never_comes_leaves_the_batch_due() -> None:
+    """Airflow ends the stream after its ack timeout, and starts the trigger again."""
+    ListTrigger.source.add(1.0, "a")
+    manager = SharedStreamManager(ack_timeout=0.05)
+    async with aclosing(subscribed(manager, trigger())) as events:
+        await anext(events)
+        with pytest.raises(AckTimeout):
+            await anext(events)
+    async with open_store() as store:
+        assert [batch.seq for batch in await store.due(KEY, 3600)] == [1]
+
+
+async def test_two_triggers_never_share_a_stream() -> None:
+    """A shared stream would poll with the arguments of whoever came first."""
+    assert trigger().shared_stream_key() != trigger().shared_stream_key()
+
+
+async def test_without_ack_mode_a_batch_counts_when_the_trigger_still_runs_a_while_later() -> None:
+    """``run()`` on Airflow 3.0 to 3.2: the event is due until the trigger has run on for some seconds."""
+    ListTrigger.source.add(1.0, "a")
+    watcher = trigger(poll_interval=5)
+    clock = watcher.clock = FakeClock()
+    async with aclosing(watcher.run()) as events:
+        payload = (await anext(events)).payload
+        following = asyncio.create_task(anext(events))
+        assert [batch["seq"] for batch in payload["batches"]] == [1]
+
+        async def announced(seconds: float) -> bool:
+            clock.advance(seconds)
+            return (await log_of())[0].announced_at is not None
+
+        assert not await announced(4)
+        await until(lambda: announced(1))
+        following.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await following
+    await watcher.cleanup()
+
+
+async def test_a_failing_source_backs_off_shows_it_and_recovers(caplog: pytest.LogCaptureFixture) -> None:
+    """It is neither yielded as an event nor does it end the trigger; the log says it once."""
+    ListTrigger.source.errors.extend([OSError("no route to postgresql://me:secret@db")] * 3)
+    ListTrigger.source.add(1.0, "a")
+    async with aclosing(trigger().run()) as events:
+        assert (await anext(events)).payload["count"] == 1
+    lines = [record.getMessage() for record in caplog.records if "no route" in record.getMessage()]
+    assert len(lines) == 1
+    assert "secret" not in lines[0]
+    found = await watermark()
+    assert found is not None
+    assert (found.status.failures, found.status.last_error) == (0, None)
+    assert found.status.last_error_at is not None
+
+
+@pytest.mark.parametrize("stored", [{"poll_interval": -1}, {"asset_name": None}, {"start": {"a": 1}, "max_items": 0}])
+async def test_a_trigger_with_a_fault_waits_and_says_so(
+    stored: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A row that an older release stored, and that this one refuses, does no harm to the triggerer."""
+    watcher = ListTrigger(**{"stored": 1, "asset_name": "list", **stored})
+    clock = watcher.clock = FakeClock()
+    waiting = asyncio.create_task(anext(watcher.run()))
+    await clock.run_for(3600)
+    assert not waiting.done()
+    assert len([record for record in caplog.records if "cannot run" in record.getMessage()]) == 1
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+@pytest.mark.parametrize("setting", ["oracle://me:secret@db/x", "conn:there_is_none"])
+async def test_a_store_that_cannot_be_opened_is_said_and_tried_again(
+    setting: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The line names the setting, and no password; when the setting is mended, the trigger goes on."""
+    good = os.environ["AIRFLOW__INCREMENTAL__STORE"]
+    monkeypatch.setenv("AIRFLOW__INCREMENTAL__STORE", setting)
+    ListTrigger.source.add(1.0, "a")
+    watcher = trigger(poll_interval=1)
+    clock = watcher.clock = FakeClock()
+    async with aclosing(watcher.run()) as events:
+        following = asyncio.create_task(anext(events))
+
+        async def said() -> bool:
+            return any(record.levelno == logging.ERROR for record in caplog.records)
+
+        await until(said)
+        assert "secret" not in caplog.text
+        monkeypatch.setenv("AIRFLOW__INCREMENTAL__STORE", good)
+
+        async def delivered() -> bool:
+            clock.advance(300)
+            return following.done()
+
+        await until(delivered)
+        assert (await following).payload["count"] == 1
+    await watcher.cleanup()
+
+
+async def test_a_store_that_is_not_migrated_is_said_and_used_once_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The line names the setting and the command to run."""
+    monkeypatch.setenv("AIRFLOW__INCREMENTAL__STORE", f"sqlite:///{tmp_path / 'later.db'}")
+    ListTrigger.source.add(1.0, "a")
+    watcher = trigger(poll_interval=1)
+    clock = watcher.clock = FakeClock()
+    async with aclosing(watcher.run()) as events:
+        following = asyncio.create_task(anext(events))
+
+        async def said() -> bool:
+            return "[incremental] store" in caplog.text and "airflow-incremental db upgrade" in caplog.text
+
+        await until(said)
+        await asyncio.to_thread(upgrade_embedded, tmp_path / "later.db")
+
+        async def delivered() -> bool:
+            clock.advance(300)
+            return following.done()
+
+        await until(delivered)
+        assert (await following).payload["count"] == 1
+    await watcher.cleanup()
+
+
+class CountingTrigger(ListTrigger):
+    """Extends the poll and the commit, by the names that Airflow's proposal gives them."""
+
+    calls: ClassVar[list[str]] = []
+
+    async def get_high_watermark(self, low: Any, limit: int, seen: Any) -> Any:
+        """Note the poll."""
+        self.calls.append(f"poll above {low}")
+        return await super().get_high_watermark(low, limit, seen)
+
+    async def persist_watermark(self, mark: Watermark, found: Any, report: Any) -> Watermark:
+        """Note the commit."""
+        self.calls.append(f"commit {found.high}, from {self.low_watermark}")
+        return await super().persist_watermark(mark, found, report)
+
+
+async def test_a_subclass_can_extend_poll_and_commit() -> None:
+    """The trigger's own methods are the ones that run."""
+    ListTrigger.source.add(1.0, "a")
+    watcher = CountingTrigger(asset_name="list", poll_interval=60)
+    assert watcher.asset_watermark.asset_name == "list"
+    assert watcher.low_watermark is None
+    async with aclosing(watcher.run()) as events:
+        await anext(events)
+    assert watcher.calls == ["poll above None", "commit (1.0, 'a'), from None"]
+    await watcher.cleanup()
+
+
+async def test_an_asset_of_another_name_shows_in_the_status() -> None:
+    """Airflow 3.3 tells a trigger which assets it watches; consumers of those would find nothing."""
+    ListTrigger.source.add(1.0, "a")
+    watcher = trigger()
+    watcher.asset_state_store = AssetStateStoreAccessors(inlets=[Asset("lists")])
+    async with aclosing(subscribed(SharedStreamManager(), watcher)) as events:
+        await anext(events)
+    found = await watermark()
+    assert found is not None
+    assert "asset_name='list'" in (found.status.note or "")
+    watcher.asset_state_store = AssetStateStoreAccessors(inlets=[Asset("list")])
+    async with aclosing(subscribed(SharedStreamManager(), watcher)) as events:
+        await anext(events)
+
+
+def test_a_trigger_that_watches_nothing_is_told_what_to_implement() -> None:
+    """The base is there to be extended."""
+    with pytest.raises(NotImplementedError, match="create_source"):
+        IncrementalTrigger(asset_name="list").create_source()
+
+
+def test_bad_configuration_is_an_error_of_this_package() -> None:
+    """One root to catch."""
+    with pytest.raises(ConfigurationError):
+        ListTrigger(asset_name="list", max_items=0)
