@@ -1,0 +1,234 @@
+"""Consumers and their claims in the database: who has which batch, until when, and who is done with it.
+
+Two claims never get the same batch: a claim is an INSERT that leaves an existing row alone, or an UPDATE on the
+condition that the row is still as it was read; of two at once the database lets one change the row.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from airflow_provider_incremental.core.batch import Batch, Claim
+from airflow_provider_incremental.core.errors import LeaseLostError
+from airflow_provider_incremental.core.store import Selector
+from airflow_provider_incremental.core.watermark import WatermarkKey
+from airflow_provider_incremental.stores.sql import statements
+from airflow_provider_incremental.stores.sql.codec import batches_from, key_from, text_or_none
+from airflow_provider_incremental.stores.sql.consumers import Subscription, require_consumer, require_holder
+from airflow_provider_incremental.stores.sql.database import Database
+
+__all__ = ["Claims"]
+
+_WATERMARKS_A_STATEMENT = 50
+_CANDIDATES = 8
+
+
+class Claims:
+    """The operations of consumers.
+
+    :param now: the time that stamps what is written and that leases are compared with.
+    """
+
+    def __init__(self, *, database: Database, now: Callable[[], Awaitable[dt.datetime]]) -> None:
+        self._database = database
+        self._now = now
+        self._insert = statements.insert_claim(database.dialect)
+
+    async def claim(
+        self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None
+    ) -> Claim | None:
+        """See the protocol."""
+        require_consumer(consumer)
+        require_holder(holder)
+        while rows := await self._waiting(selector, consumer, batch_id):
+            for key, row in rows:
+                claim = await self._take(key, row, consumer, holder, lease)
+                if claim is not None:
+                    return claim
+        return None
+
+    async def renew(self, claim: Claim, lease: float) -> Claim:
+        """See the protocol."""
+        until = await self._now() + dt.timedelta(seconds=lease)
+        values = _names(claim) | {"until": until}
+
+        async def work(connection: AsyncConnection) -> int:
+            return (await connection.execute(statements.RENEW, values)).rowcount
+
+        if not await self._database.statement(work, repeatable=True):
+            raise _lost(claim)
+        return replace(claim, lease_until=until)
+
+    async def acknowledge(self, claim: Claim) -> None:
+        """See the protocol."""
+        values = _names(claim) | {"now": await self._now()}
+
+        async def work(connection: AsyncConnection) -> bool:
+            # First, so that two batches acknowledged at once do not both find the other one unfinished.
+            await connection.execute(statements.LOCK_CONSUMER, values)
+            if (await connection.execute(statements.ACKNOWLEDGE, values)).rowcount:
+                await _advance(connection, claim)
+                return True
+            row = (await connection.execute(statements.SELECT_CLAIM, values)).first()
+            # No row: somebody forgot the watermark, so there is nothing left to acknowledge.
+            return row is None or row.holder == claim.holder
+
+        if not await self._database.write(work, repeatable=True):
+            raise _lost(claim)
+
+    async def release(self, claim: Claim, error: str | None) -> None:
+        """See the protocol."""
+        values = _names(claim) | {"now": await self._now(), "error": text_or_none(error)}
+        await self._database.statement(lambda each: each.execute(statements.RELEASE, values), repeatable=True)
+
+    async def pending(self, selector: Selector, consumer: str, limit: int) -> list[Batch]:
+        """See the protocol."""
+        subscriptions = await self._behind(selector, consumer)
+
+        async def work(connection: AsyncConnection) -> list[tuple[WatermarkKey, Any]]:
+            return await _oldest(connection, subscriptions, {"consumer": consumer, "most": limit}, held_too=True)
+
+        found = (await self._database.read(work))[:limit] if subscriptions else []
+        return await batches_from([row for _, row in found], {key.id: key for key, _ in found})
+
+    async def acknowledged(self, selector: Selector, consumer: str, batch_id: str) -> bool:
+        """See the protocol."""
+        asked = {"batch": batch_id, "consumer": consumer}
+
+        async def work(connection: AsyncConnection) -> Any:
+            return (await connection.execute(statements.SELECT_STATE_OF_BATCH, asked)).first()
+
+        row = await self._database.read(work)
+        return row is not None and row.state == "acknowledged" and selector.matches(key_from(row))
+
+    async def _behind(self, selector: Selector, consumer: str) -> list[Subscription]:
+        """Return the selected watermarks where the consumer has not finished everything."""
+        asked = {"asset_hash_": statements.asset_hash(selector.asset_name), "consumer": consumer}
+
+        async def work(connection: AsyncConnection) -> Sequence[Any]:
+            return (await connection.execute(statements.SELECT_SUBSCRIPTIONS, asked)).all()
+
+        rows = await self._database.read(work)
+        found = [Subscription(key_from(row), row.last_seq, row.done_seq) for row in rows]
+        return [each for each in found if each.done_seq < each.last_seq and selector.matches(each.key)]
+
+    async def _waiting(self, selector: Selector, consumer: str, batch_id: str | None) -> list[tuple[WatermarkKey, Any]]:
+        """Return the oldest batches that could be claimed now, with what was read of their claims."""
+        subscriptions = await self._behind(selector, consumer)
+        if not subscriptions:
+            return []
+        asked = {"consumer": consumer, "now": await self._now()}
+
+        async def work(connection: AsyncConnection) -> list[tuple[WatermarkKey, Any]]:
+            if batch_id is None:
+                return await _oldest(connection, subscriptions, asked | {"most": _CANDIDATES}, held_too=False)
+            row = (await connection.execute(statements.SELECT_NAMED_WAITING, asked | {"batch": batch_id})).first()
+            return [
+                (each.key, row)
+                for each in subscriptions
+                if row is not None and row.watermark_id == each.key.id and row.seq > each.done_seq
+            ]
+
+        return await self._database.read(work)
+
+    async def _take(self, key: WatermarkKey, row: Any, consumer: str, holder: str, lease: float) -> Claim | None:
+        """Claim the batch of a row that :meth:`_waiting` returned, unless somebody was faster."""
+        now = await self._now()
+        until = now + dt.timedelta(seconds=lease)
+
+        async def work(connection: AsyncConnection) -> str | None:
+            if row.state is None:
+                changed = await connection.execute(self._insert, _new_claim(row, consumer, holder, now, until))
+            else:
+                changed = await connection.execute(
+                    statements.TAKE_OVER, _as_read(row, consumer) | {"taker": holder, "now": now, "until": until}
+                )
+            if not changed.rowcount:
+                return None
+            asked = {"watermark": row.watermark_id, "seq_": row.seq}
+            batch = (await connection.execute(statements.SELECT_ITEMS, asked)).first()
+            if batch is None or batch.id != row.id:  # the watermark was forgotten, and perhaps made anew
+                await connection.rollback()
+                return None
+            return str(batch.payload)
+
+        payload = await self._database.write(work, repeatable=False)
+        if payload is None:
+            return None
+        (batch,) = await batches_from([row], {key.id: key}, [payload])
+        attempt = (row.attempt or 0) + 1
+        return Claim(batch=batch, consumer=consumer, holder=holder, attempt=attempt, lease_until=until)
+
+
+async def _oldest(
+    connection: AsyncConnection, subscriptions: Sequence[Subscription], asked: dict[str, Any], *, held_too: bool
+) -> list[tuple[WatermarkKey, Any]]:
+    """Return the oldest waiting batches of several logs, each log read by its own index, by time and then number."""
+    found: list[tuple[WatermarkKey, Any]] = []
+    for part in statements.in_parts(subscriptions, _WATERMARKS_A_STATEMENT):
+        names = {f"watermark{number}": each.key.id for number, each in enumerate(part)}
+        edges = {f"done{number}": each.done_seq for number, each in enumerate(part)}
+        key_of = {each.key.id: each.key for each in part}
+        statement = statements.select_waiting(len(part), held_too=held_too)
+        rows = await connection.execute(statement, asked | names | edges)
+        found += [(key_of[row.watermark_id], row) for row in rows]
+    return sorted(found, key=lambda each: (each[1].committed_at, each[1].seq, each[0].namespace, each[0].key))
+
+
+async def _advance(connection: AsyncConnection, claim: Claim) -> None:
+    """Move the edge below which a consumer has finished everything: what it asks for later starts there."""
+    names = _names(claim)
+    progress = (await connection.execute(statements.SELECT_PROGRESS, names)).first()
+    if progress is None:
+        return
+    # In this order: a batch that is committed between the two statements is above ``last_seq``, and stays so.
+    asked = {"watermark": names["watermark"], "consumer": claim.consumer, "done": progress.done_seq}
+    first = (await connection.execute(statements.SELECT_FIRST_UNFINISHED, asked)).scalar()
+    done = progress.last_seq if first is None else min(first - 1, progress.last_seq)
+    if done > progress.done_seq:
+        await connection.execute(statements.SET_DONE, names | {"done": done})
+
+
+def _names(claim: Claim) -> dict[str, Any]:
+    return {
+        "watermark": claim.batch.key.id,
+        "consumer_": claim.consumer,
+        "seq_": claim.batch.seq,
+        "holder_": claim.holder,
+    }
+
+
+def _as_read(row: Any, consumer: str) -> dict[str, Any]:
+    return {
+        "watermark": row.watermark_id,
+        "consumer_": consumer,
+        "seq_": row.seq,
+        "holder_": row.holder,
+        "attempt_": row.attempt,
+    }
+
+
+def _new_claim(row: Any, consumer: str, holder: str, now: dt.datetime, until: dt.datetime) -> dict[str, Any]:
+    return {
+        "watermark_id": row.watermark_id,
+        "consumer": consumer,
+        "seq": row.seq,
+        "state": "claimed",
+        "holder": holder,
+        "attempt": 1,
+        "claimed_at": now,
+        "lease_until": until,
+    }
+
+
+def _lost(claim: Claim) -> LeaseLostError:
+    msg = (
+        f"batch {claim.batch.id} of {claim.batch.key} is not {claim.consumer}'s any more in attempt {claim.attempt}: "
+        "the lease ran out and another worker took it, or it was finished or given back. Give consume() a longer lease"
+    )
+    return LeaseLostError(msg)

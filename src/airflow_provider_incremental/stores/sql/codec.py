@@ -1,0 +1,190 @@
+"""Between rows and the domain: cursors and items as JSON text, fingerprints as bytes, big ones off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from airflow_provider_incremental.core import values
+from airflow_provider_incremental.core.batch import FINGERPRINT_BYTES, Batch, NewBatch, SeenBatch
+from airflow_provider_incremental.core.watermark import (
+    Cursor,
+    Watches,
+    Watermark,
+    WatermarkKey,
+    WatermarkStatus,
+)
+
+__all__ = [
+    "EncodedBatch",
+    "batches_from",
+    "cursor_text",
+    "encoded",
+    "key_from",
+    "seen_from",
+    "text_cursor",
+    "text_or_none",
+    "watches_from",
+    "watermark_from",
+]
+
+T = TypeVar("T")
+
+_BIG_TEXT = 100_000
+"""Characters of JSON that take about a millisecond: more is for another thread."""
+_BIG_WORK = 20_000
+"""The same for values that are not text yet, as :func:`_work` counts them."""
+_BIG_FINGERPRINTS = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedBatch:
+    """A new batch as its row has it, but for what only the commit decides."""
+
+    id: str
+    kind: str
+    low: str | None
+    high: str | None
+    count: int
+    items: str
+    fingerprints: bytes
+
+
+def cursor_text(cursor: Cursor) -> str | None:
+    """Return what the column has: NULL for the very start."""
+    return None if cursor is None else values.dumps(cursor)
+
+
+def text_cursor(text: str | None) -> Cursor:
+    """Return the cursor that a column has."""
+    return None if text is None else values.loads(text)
+
+
+def text_or_none(text: str | None) -> str | None:
+    """Return free text as every database takes it: a NUL or half a character would make it refuse the whole row."""
+    return text and text.replace("\x00", "\\0").encode("utf-8", "replace").decode("utf-8")
+
+
+async def encoded(batches: Sequence[NewBatch]) -> list[EncodedBatch]:
+    """Return batches as rows, without holding up the event loop when they are big."""
+    left = _BIG_WORK
+    for batch in batches:
+        left -= _work(batch.items, left) + len(batch.fingerprints)
+        if left < 0:
+            return await asyncio.to_thread(_encode, batches)
+    return _encode(batches)
+
+
+async def batches_from(
+    rows: Sequence[Any], key_of: Mapping[str, WatermarkKey], payloads: Sequence[str | None] | None = None
+) -> list[Batch]:
+    """Return the batches of rows with the columns of :data:`statements.batch_columns`.
+
+    :param key_of: the name of every watermark's id that occurs.
+    :param payloads: the items of each row as text, where they are wanted; by default the column ``payload``, if any.
+    """
+    texts = payloads or [getattr(row, "payload", None) for row in rows]
+
+    def read() -> list[Batch]:
+        return [_batch(row, key_of[row.watermark_id], text) for row, text in zip(rows, texts, strict=True)]
+
+    return await _run(read, big=sum(len(text or "") for text in texts) > _BIG_TEXT)
+
+
+def key_from(row: Any) -> WatermarkKey:
+    """Return the name of the watermark that a row is about."""
+    return WatermarkKey(row.asset_name, row.namespace, row.key)
+
+
+async def seen_from(rows: Sequence[Any]) -> list[SeenBatch]:
+    """Return the fingerprints of rows with ``seq``, ``high`` and ``fingerprints``."""
+    size = sum(len(row.fingerprints) for row in rows)
+
+    def read() -> list[SeenBatch]:
+        return [SeenBatch(row.seq, text_cursor(row.high), _split(row.fingerprints)) for row in rows]
+
+    return await _run(read, big=size > _BIG_FINGERPRINTS)
+
+
+def watermark_from(row: Any, key: WatermarkKey) -> Watermark:
+    """Return the watermark of a row with the columns of :data:`statements.watermark_columns`."""
+    return Watermark(
+        key=key,
+        cursor=text_cursor(row.cursor),
+        version=row.version,
+        last_seq=row.last_seq,
+        watches=watches_from(row.watches_source, row.watches_cursor),
+        reread_after_seq=row.reread_after_seq,
+        moved_at=row.moved_at,
+        status=WatermarkStatus(
+            last_poll_at=row.last_poll_at,
+            last_error=row.last_error,
+            last_error_at=row.last_error_at,
+            failures=row.failures,
+            conflicts=row.conflicts,
+            late_skipped=row.late_skipped,
+            note=row.note,
+        ),
+    )
+
+
+def watches_from(source: str | None, cursor: str | None) -> Watches | None:
+    """Return what a watermark watches, when that is known."""
+    return None if source is None or cursor is None else Watches(source, cursor)
+
+
+async def _run(work: Callable[[], T], *, big: bool) -> T:
+    return await asyncio.to_thread(work) if big else work()
+
+
+def _encode(batches: Sequence[NewBatch]) -> list[EncodedBatch]:
+    return [
+        EncodedBatch(
+            id=batch.id,
+            kind=batch.kind,
+            low=cursor_text(batch.low),
+            high=cursor_text(batch.high),
+            count=batch.count,
+            items=values.dumps(list(batch.items)),
+            fingerprints=b"".join(batch.fingerprints),
+        )
+        for batch in batches
+    ]
+
+
+def _batch(row: Any, key: WatermarkKey, payload: str | None) -> Batch:
+    return Batch(
+        key=key,
+        id=row.id,
+        seq=row.seq,
+        low=text_cursor(row.low),
+        high=text_cursor(row.high),
+        count=row.size,
+        kind=row.kind,
+        items=None if payload is None else values.loads(payload),
+        items_bytes=row.items_bytes,
+        committed_at=row.committed_at,
+        announced_at=row.announced_at,
+    )
+
+
+def _split(marks: bytes) -> tuple[bytes, ...]:
+    return tuple(marks[at : at + FINGERPRINT_BYTES] for at in range(0, len(marks), FINGERPRINT_BYTES))
+
+
+def _work(value: Any, most: int) -> int:
+    """Count values and characters, and stop soon after ``most``: finding out that a list is big must be cheap."""
+    if isinstance(value, (str, bytes, bytearray, memoryview)):
+        return 1 + len(value) // 20
+    if isinstance(value, Mapping):
+        value = [*value.keys(), *value.values()] if len(value) <= most else range(most + 1)
+    elif not isinstance(value, Collection):
+        return 1
+    done = 1
+    for each in value:
+        done += _work(each, most - done)
+        if done > most:
+            break
+    return done

@@ -1,0 +1,109 @@
+"""A database as the store uses it: transactions that are bounded in time, repeated where that is safe, and clean.
+
+What is true at every ``await``: a connection is either in the pool or in the hands of exactly one running operation.
+An operation that is cancelled or runs out of time gives its connection back, or has it closed when a statement was
+under way, before the error reaches its caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from sqlalchemy.engine import URL
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from airflow_provider_incremental.stores.sql.dialects import DIALECTS
+from airflow_provider_incremental.stores.sql.engine import BUSY_TIMEOUT, create_engine, shown
+from airflow_provider_incremental.stores.sql.failures import DRIVER_ERRORS, Failure, classify, translated
+
+__all__ = ["Database"]
+
+Result = TypeVar("Result")
+Work = Callable[[AsyncConnection], Awaitable[Result]]
+
+_ATTEMPTS = 6
+_FIRST_PAUSE = 0.01
+_TIMEOUT = 30.0
+
+
+class _Once:
+    """Whether one attempt has come so far that the database may have applied it without our knowing."""
+
+    def __init__(self) -> None:
+        self.perhaps_applied = False
+
+
+class Database:
+    """An engine, with the rules for running operations on it.
+
+    :param url: an address from :func:`store_url`.
+    """
+
+    def __init__(self, *, url: URL) -> None:
+        self.where = shown(url)
+        self.engine = create_engine(url)
+        self.dialect = DIALECTS[url.get_backend_name()]
+        self._reader = self.engine.execution_options(**self.dialect.read_options)
+        # SQLite's own wait for its lock has to end first, or its error would never be seen.
+        self._timeout = _TIMEOUT + BUSY_TIMEOUT if self.dialect.begin_write else _TIMEOUT
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run statements that only read, each by itself."""
+
+        async def once(_: _Once) -> Result:
+            async with self._reader.connect() as connection:
+                return await work(connection)
+
+        return await self._attempts(once, repeatable=True)
+
+    async def write(self, work: Work[Result], *, repeatable: bool) -> Result:
+        """Run one transaction.
+
+        :param repeatable: whether doing it twice is the same as once, so that it may be done again when the
+            connection was lost while the database was committing.
+        """
+
+        async def once(attempt: _Once) -> Result:
+            async with self.engine.connect() as connection:
+                if self.dialect.begin_write:
+                    await connection.exec_driver_sql(self.dialect.begin_write)
+                result = await work(connection)
+                attempt.perhaps_applied = True
+                await connection.commit()
+                return result
+
+        return await self._attempts(once, repeatable=repeatable)
+
+    async def statement(self, work: Work[Result], *, repeatable: bool) -> Result:
+        """Run a single statement that writes, as its own transaction."""
+        if not self.dialect.read_options:
+            return await self.write(work, repeatable=repeatable)
+
+        async def once(attempt: _Once) -> Result:
+            async with self._reader.connect() as connection:
+                attempt.perhaps_applied = True
+                return await work(connection)
+
+        return await self._attempts(once, repeatable=repeatable)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self.engine.dispose()
+
+    async def _attempts(self, once: Callable[[_Once], Awaitable[Result]], *, repeatable: bool) -> Result:
+        pause = _FIRST_PAUSE
+        for left in reversed(range(_ATTEMPTS)):
+            attempt = _Once()
+            try:
+                async with asyncio.timeout(self._timeout):
+                    return await once(attempt)
+            except DRIVER_ERRORS as error:
+                failure = classify(error)
+                lost = failure is Failure.DISCONNECTED and (repeatable or not attempt.perhaps_applied)
+                if not left or not (failure is Failure.ROLLED_BACK or lost):
+                    raise translated(error, self.where) from error
+            await asyncio.sleep(pause)
+            pause *= 3
+        raise AssertionError  # the last attempt returns or raises

@@ -1,0 +1,175 @@
+"""From the text of a setting to an engine: which database, which driver, which pool."""
+
+from __future__ import annotations
+
+import importlib.util
+import ssl
+from typing import Any
+from urllib.parse import urlencode
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+from airflow_provider_incremental.core.errors import ConfigurationError
+
+__all__ = ["create_engine", "shown", "store_url"]
+
+SETTING = "[incremental] store"
+
+_DRIVERS = {
+    "postgresql": ("postgresql+asyncpg", {"asyncpg", "psycopg2", "psycopg"}),
+    "postgres": ("postgresql+asyncpg", {"asyncpg", "psycopg2", "psycopg"}),
+    "mysql": ("mysql+aiomysql", {"aiomysql", "pymysql", "mysqldb", "mysqlconnector"}),
+    "mariadb": ("mysql+aiomysql", {"aiomysql", "pymysql", "mysqldb", "mysqlconnector", "mariadbconnector"}),
+    "sqlite": ("sqlite+aiosqlite", {"aiosqlite", "pysqlite"}),
+}
+_KNOWN = "postgresql://, mysql://, mariadb://, sqlite:///, memory://"
+
+_POOL_SIZE = 5
+_POOL_OVERFLOW = 10
+_POOL_WAIT = 30.0
+_RECYCLE = 1800
+_CONNECT_TIMEOUT = 10
+BUSY_TIMEOUT = 30.0
+"""Seconds that a writer waits for SQLite's one write lock."""
+
+
+def store_url(url: str) -> URL:
+    """Return the address of a store's database with the async driver that we use for it.
+
+    :param url: ``postgresql://``, ``mysql://``, ``mariadb://`` or ``sqlite:///`` with any usual driver's name in it.
+    :raises ConfigurationError: for another scheme, an address that cannot be read, or a driver that is missing.
+
+    >>> store_url("postgres://app:secret@db/shop").drivername
+    'postgresql+asyncpg'
+    """
+    scheme = url.partition("://")[0]
+    database, _, driver = scheme.partition("+")
+    drivername, drivers = _DRIVERS.get(database.lower(), ("", set[str]()))
+    if "://" not in url or not drivername or (driver and driver not in drivers):
+        named = f"the scheme {scheme!r}" if "://" in url else "no scheme"
+        msg = f"{SETTING} has {named}, which no store knows; give one of {_KNOWN} or conn:<connection id>"
+        raise ConfigurationError(msg)
+    try:
+        parsed = make_url(url).set(drivername=drivername)
+    except (sa.exc.ArgumentError, ValueError):
+        # Neither the address nor the parser's message is shown: both may hold the password.
+        msg = f"{SETTING} is not a valid {database} address; write {database}://user:password@host:port/database"
+        raise ConfigurationError(msg) from None
+    _require_driver(parsed)
+    return _require_file(parsed) if drivername.startswith("sqlite") else parsed
+
+
+def shown(url: URL) -> str:
+    """Return an address as errors and logs may show it: no driver, no password, no options."""
+    return url.set(drivername=url.get_backend_name(), query={}).render_as_string(hide_password=True)
+
+
+def create_engine(url: URL) -> AsyncEngine:
+    """Return an engine with a small pool for an address from :func:`store_url`; nothing connects yet."""
+    backend = url.get_backend_name()
+    options: dict[str, Any] = {}
+    if backend == "postgresql":
+        options = {"connect_args": _postgresql_arguments(url), "isolation_level": "READ COMMITTED"}
+        url = url.set(query={})
+    elif backend == "mysql":
+        options = {"connect_args": _mysql_arguments(url), "isolation_level": "READ COMMITTED", "pool_pre_ping": True}
+        url = url.set(query={})
+    else:
+        # No implicit BEGIN from the driver: the store begins its write transactions itself.
+        options = {"connect_args": {"timeout": BUSY_TIMEOUT, "isolation_level": None}}
+    engine = create_async_engine(
+        url,
+        poolclass=AsyncAdaptedQueuePool,
+        pool_size=_POOL_SIZE,
+        max_overflow=_POOL_OVERFLOW,
+        pool_timeout=_POOL_WAIT,
+        pool_recycle=_RECYCLE,
+        hide_parameters=True,
+        **options,
+    )
+    if backend == "postgresql":
+        event.listen(engine.sync_engine, "checkout", _refuse_closed)
+    if backend == "sqlite":
+        event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+    return engine
+
+
+def _require_driver(url: URL) -> None:
+    driver = url.get_driver_name()
+    if importlib.util.find_spec(driver) is None:
+        extra = "[mysql]" if driver == "aiomysql" else ""
+        msg = (
+            f"{SETTING} names a {url.get_backend_name()} database, whose driver {driver} is not installed: "
+            f"pip install 'airflow-provider-incremental{extra}'"
+        )
+        raise ConfigurationError(msg)
+
+
+def _require_file(url: URL) -> URL:
+    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+        msg = f"{SETTING} names no file; give sqlite:////an/absolute/path.db, or memory:// for tests"
+        raise ConfigurationError(msg)
+    if not url.database.startswith("/"):
+        msg = (
+            f"{SETTING}=sqlite:///{url.database} is relative, so that each process would find another file; "
+            f"give an absolute path, with four slashes: sqlite:////path/to/{url.database}"
+        )
+        raise ConfigurationError(msg)
+    return url
+
+
+def _postgresql_arguments(url: URL) -> dict[str, Any]:
+    """Let asyncpg read the options of libpq (``sslmode``, ``sslrootcert``, ``application_name``) as it does itself."""
+    query = dict(url.query)
+    arguments: dict[str, Any] = {"timeout": float(str(query.pop("connect_timeout", _CONNECT_TIMEOUT)))}
+    if "prepared_statement_cache_size" in query or "statement_cache_size" in query:
+        # Behind a pooler that hands every transaction to another server: both caches, or neither, keep statements.
+        size = int(str(query.pop("statement_cache_size", query.pop("prepared_statement_cache_size", 0))))
+        query.pop("prepared_statement_cache_size", None)
+        arguments |= {"statement_cache_size": size, "prepared_statement_cache_size": size}
+    if "ssl" in query:
+        query["sslmode"] = query.pop("ssl")
+    if query:
+        arguments["dsn"] = f"postgresql:///?{urlencode(query, doseq=True)}"
+    return arguments
+
+
+def _mysql_arguments(url: URL) -> dict[str, Any]:
+    query = {name: str(value) for name, value in url.query.items()}
+    arguments: dict[str, Any] = {
+        "charset": "utf8mb4",
+        "connect_timeout": float(query.get("connect_timeout", _CONNECT_TIMEOUT)),
+    }
+    if socket := query.get("unix_socket"):
+        arguments["unix_socket"] = socket
+    if any(name.startswith("ssl") for name in query):
+        arguments["ssl"] = _mysql_tls(query)
+    return arguments
+
+
+def _mysql_tls(query: dict[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=query.get("ssl_ca"))
+    if "ssl_cert" in query:
+        context.load_cert_chain(query["ssl_cert"], query.get("ssl_key"))
+    if "ssl_ca" not in query:  # what MySQL's own clients do when they are given no authority: encrypt, trust anyone
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _refuse_closed(connection: Any, *_: object) -> None:
+    """Let the pool replace a connection that the server closed: asyncpg knows it without asking the server."""
+    if connection.driver_connection.is_closed():
+        msg = "the server closed the connection"
+        raise sa.exc.DisconnectionError(msg)
+
+
+def _prepare_sqlite(connection: Any, *_: object) -> None:
+    cursor = connection.cursor()
+    for setting in ("journal_mode=WAL", f"busy_timeout={int(BUSY_TIMEOUT * 1000)}", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {setting}")
+    cursor.close()

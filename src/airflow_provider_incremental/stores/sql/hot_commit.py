@@ -1,0 +1,76 @@
+"""The commit on PostgreSQL: one statement, prepared once a connection, straight through asyncpg.
+
+It is what every batch waits for. SQLAlchemy's own way through a statement costs more than the statement itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from airflow_provider_incremental.stores.sql.codec import EncodedBatch
+
+__all__ = ["hot_commit"]
+
+_COMMIT = """
+WITH moved AS (
+    UPDATE asset_watermarks
+    SET cursor = $3, version = version + 1, last_seq = last_seq + $4, moved_at = $5, last_poll_at = $6,
+        last_error = $7, last_error_at = CASE WHEN $7::text IS NULL THEN last_error_at ELSE $6 END,
+        failures = $8, conflicts = conflicts + $9, late_skipped = late_skipped + $10, note = $11
+    WHERE id = $1 AND version = $2
+    RETURNING id, version, last_seq, reread_after_seq, watches_source, watches_cursor, last_error_at, conflicts,
+        late_skipped
+), appended AS (
+    INSERT INTO asset_watermark_batches
+        (watermark_id, seq, id, kind, low, high, count, items, items_bytes, fingerprints, committed_at)
+    SELECT moved.id, moved.last_seq - $4 + new.number, new.id, new.kind, new.low, new.high, new.count,
+        new.items, octet_length(new.items), new.fingerprints, $5
+    FROM moved, unnest($12::text[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::text[], $18::bytea[])
+        WITH ORDINALITY AS new (id, kind, low, high, count, items, fingerprints, number)
+)
+SELECT * FROM moved
+"""
+
+
+async def hot_commit(connection: AsyncConnection, values: dict[str, Any], batches: Sequence[EncodedBatch]) -> Any:
+    """Move a watermark and append batches; return the columns of the moved row that the caller cannot know.
+
+    :param values: what :data:`statements.MOVE` binds.
+    :return: None when the version is another one, or when the id of a batch is in the log: nothing was changed.
+    """
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    try:
+        return await driver.fetchrow(
+            _COMMIT,
+            values["watermark"],
+            values["version_"],
+            values["cursor_"],
+            values["added"],
+            values["moved_at_"],
+            values["now"],
+            values["error"],
+            values["failures_"],
+            values["conflicts_"],
+            values["late_skipped_"],
+            values["note_"],
+            [batch.id for batch in batches],
+            [batch.kind for batch in batches],
+            [batch.low for batch in batches],
+            [batch.high for batch in batches],
+            [batch.count for batch in batches],
+            [batch.items for batch in batches],
+            [batch.fingerprints for batch in batches],
+        )
+    except asyncpg.UniqueViolationError:
+        return None
+    except asyncpg.PostgresError:
+        raise  # the server has answered: the connection is as good as before
+    except BaseException:
+        # SQLAlchemy does not see what went wrong here, so it must be told not to use this connection again.
+        await asyncio.shield(connection.invalidate())
+        raise

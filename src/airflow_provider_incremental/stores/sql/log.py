@@ -1,0 +1,82 @@
+"""The batch log in the database: what is due for announcement, what was confirmed, what was seen, the history."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from airflow_provider_incremental.core.batch import Batch, SeenBatch
+from airflow_provider_incremental.core.watermark import WatermarkKey
+from airflow_provider_incremental.stores.sql import statements
+from airflow_provider_incremental.stores.sql.codec import batches_from, seen_from
+from airflow_provider_incremental.stores.sql.database import Database
+
+__all__ = ["Log"]
+
+_AFTER_ALL = 2**62
+
+
+class Log:
+    """The operations on the batch log.
+
+    :param now: the time that stamps what is written and that leases are compared with.
+    """
+
+    def __init__(self, *, database: Database, now: Callable[[], Awaitable[dt.datetime]]) -> None:
+        self._database = database
+        self._now = now
+
+    async def due(
+        self, key: WatermarkKey, redeliver_after: float, skip: Collection[int], inline_bytes: int, limit: int
+    ) -> list[Batch]:
+        """See the protocol."""
+        now = await self._now()
+        # Skipped ones may come first in either list, so as many more are asked for.
+        asked = {"watermark": key.id, "inline_bytes": inline_bytes, "most": limit + len(skip)}
+        again = asked | {"announced_before": now - dt.timedelta(seconds=redeliver_after)}
+
+        async def work(connection: AsyncConnection) -> dict[int, Any]:
+            rows = list(await connection.execute(statements.SELECT_UNCONFIRMED, asked))
+            for consumer in await connection.execute(statements.SELECT_LAGGING, {"watermark": key.id, "now": now}):
+                waits = again | {"consumer": consumer.consumer, "done": consumer.done_seq}
+                rows += await connection.execute(statements.SELECT_UNACKNOWLEDGED, waits)
+            return {row.seq: row for row in rows if row.seq not in skip}
+
+        found = await self._database.read(work)
+        return await batches_from([found[seq] for seq in sorted(found)[:limit]], {key.id: key})
+
+    async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
+        """See the protocol."""
+        now = await self._now()
+        parts = list(statements.in_parts(sorted(seqs)))
+
+        async def work(connection: AsyncConnection) -> None:
+            for part in parts:
+                await connection.execute(statements.CONFIRM, {"watermark": key.id, "seqs": part, "now": now})
+
+        if len(parts) == 1:
+            await self._database.statement(work, repeatable=True)
+        elif parts:
+            await self._database.write(work, repeatable=True)
+
+    async def seen(self, key: WatermarkKey, after_seq: int, before_seq: int | None, limit: int) -> list[SeenBatch]:
+        """See the protocol."""
+        before = _AFTER_ALL if before_seq is None else before_seq
+        asked = {"watermark": key.id, "after": after_seq, "before": before, "most": limit}
+
+        async def work(connection: AsyncConnection) -> Sequence[Any]:
+            return (await connection.execute(statements.SELECT_SEEN, asked)).all()
+
+        return await seen_from(await self._database.read(work))
+
+    async def history(self, key: WatermarkKey, before_seq: int | None, limit: int) -> list[Batch]:
+        """See the protocol."""
+        asked = {"watermark": key.id, "before": _AFTER_ALL if before_seq is None else before_seq, "most": limit}
+
+        async def work(connection: AsyncConnection) -> Sequence[Any]:
+            return (await connection.execute(statements.SELECT_HISTORY, asked)).all()
+
+        return await batches_from(await self._database.read(work), {key.id: key})

@@ -1,0 +1,182 @@
+"""The SQL store: the whole protocol on one database, whichever of the three it is."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
+from airflow_provider_incremental.core.clock import Clock, SystemClock
+from airflow_provider_incremental.core.store import ConsumerStart, Selector
+from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
+from airflow_provider_incremental.stores.sql import statements
+from airflow_provider_incremental.stores.sql.claims import Claims
+from airflow_provider_incremental.stores.sql.clock import DatabaseClock
+from airflow_provider_incremental.stores.sql.consumers import Consumers
+from airflow_provider_incremental.stores.sql.database import Database
+from airflow_provider_incremental.stores.sql.engine import store_url
+from airflow_provider_incremental.stores.sql.failures import not_migrated
+from airflow_provider_incremental.stores.sql.log import Log
+from airflow_provider_incremental.stores.sql.positions import Positions
+
+__all__ = ["SqlStore"]
+
+
+class SqlStore:
+    """Watermarks, batches and claims in PostgreSQL, MySQL/MariaDB or SQLite. It belongs to one event loop.
+
+    :param url: the database, as ``[incremental] store`` gives it; nothing connects before the first operation.
+    :param clock: decides what time it is; by default the database's clock, which all workers share.
+    :param local: this machine's clock, from which the database's is told between two measurements.
+    :raises ConfigurationError: when the address cannot be used.
+
+    Example::
+
+        store = SqlStore(url="postgresql://airflow:...@db/incremental")
+        for watermark in await store.list_watermarks():
+            print(watermark.key, watermark.cursor)
+        await store.aclose()
+    """
+
+    def __init__(self, *, url: str, clock: Clock | None = None, local: Clock | None = None) -> None:
+        self._database = Database(url=store_url(url))
+        self._clock = clock
+        self._shared = DatabaseClock(local=local or SystemClock())
+        self._identity: str | None = None
+        self._opening = asyncio.Lock()
+        self._positions = Positions(database=self._database, now=self._now)
+        self._log = Log(database=self._database, now=self._now)
+        self._consumers = Consumers(database=self._database, now=self._now)
+        self._claims = Claims(database=self._database, now=self._now)
+
+    def __repr__(self) -> str:
+        """Name the database, without its password."""
+        return f"<SqlStore {self._database.where}>"
+
+    @property
+    def database(self) -> Database:
+        """What runs this store's operations: for tests and tools that look at connections or plans."""
+        return self._database
+
+    async def identity(self) -> str:
+        """Return the id that this store got when its tables were made."""
+        return self._identity or await self._measure()
+
+    async def load(self, key: WatermarkKey) -> Watermark | None:
+        """Return a watermark with its status, or None when nobody registered it."""
+        return await self._positions.load(key)
+
+    async def register(self, key: WatermarkKey, watches: Watches) -> Watermark:
+        """Make a watermark unless it is there, and record what it watches unless that is known."""
+        return await self._positions.register(key, watches)
+
+    async def commit(
+        self, watermark: Watermark, high: Cursor, batches: Sequence[NewBatch], report: PollReport
+    ) -> tuple[Watermark, list[Batch]]:
+        """Move a watermark from the version that was loaded to the next, and append batches: all or nothing."""
+        return await self._positions.commit(watermark, high, batches, report)
+
+    async def report(self, key: WatermarkKey, report: PollReport) -> None:
+        """Record how a poll went; the version does not move."""
+        await self._positions.report(key, report)
+
+    async def due(
+        self,
+        key: WatermarkKey,
+        redeliver_after: float,
+        skip: Collection[int] = (),
+        inline_bytes: int = 0,
+        limit: int = 1000,
+    ) -> list[Batch]:
+        """Return the batches that should be announced now, oldest first."""
+        return await self._log.due(key, redeliver_after, skip, inline_bytes, limit)
+
+    async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
+        """Record that Airflow has stored the event that names these batches."""
+        await self._log.confirm(key, seqs)
+
+    async def seen(self, key: WatermarkKey, after_seq: int, before_seq: int | None, limit: int) -> list[SeenBatch]:
+        """Return fingerprints of the batches with ``after_seq < seq < before_seq``, newest first."""
+        return await self._log.seen(key, after_seq, before_seq, limit)
+
+    async def subscribe(
+        self, selector: Selector, consumer: str, start: ConsumerStart, named: Collection[str] = ()
+    ) -> list[WatermarkKey]:
+        """Make a consumer known on every selected watermark where it is not, and return the selected watermarks."""
+        return await self._consumers.subscribe(selector, consumer, start, named)
+
+    async def claim(
+        self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None = None
+    ) -> Claim | None:
+        """Take the oldest batch that the consumer has not acknowledged and nobody holds, with its items; or None."""
+        return await self._claims.claim(selector, consumer, holder, lease, batch_id)
+
+    async def renew(self, claim: Claim, lease: float) -> Claim:
+        """Extend a claim to ``lease`` seconds from now."""
+        return await self._claims.renew(claim, lease)
+
+    async def acknowledge(self, claim: Claim) -> None:
+        """Record that the consumer has finished the batch; it never gets it again."""
+        await self._claims.acknowledge(claim)
+
+    async def release(self, claim: Claim, error: str | None = None) -> None:
+        """Give a batch back, to be claimed again."""
+        await self._claims.release(claim, error)
+
+    async def pending(self, selector: Selector, consumer: str, limit: int = 1000) -> list[Batch]:
+        """Return the batches that a known consumer has not acknowledged, oldest first, without items."""
+        return await self._claims.pending(selector, consumer, limit)
+
+    async def acknowledged(self, selector: Selector, consumer: str, batch_id: str) -> bool:
+        """Whether the consumer has acknowledged this batch."""
+        return await self._claims.acknowledged(selector, consumer, batch_id)
+
+    async def history(self, key: WatermarkKey, before_seq: int | None = None, limit: int = 100) -> list[Batch]:
+        """Return the log of a watermark, newest first, with items, from before a sequence number."""
+        return await self._log.history(key, before_seq, limit)
+
+    async def list_watermarks(self, selector: Selector | None = None) -> list[Watermark]:
+        """Return watermarks by asset name, namespace and key."""
+        return await self._positions.list_watermarks(selector)
+
+    async def rewind(self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False) -> Watermark:
+        """Set the cursor to any position, whatever the version; a poll under way gets a conflict."""
+        return await self._positions.rewind(key, cursor, reread=reread, rewatch=rewatch)
+
+    async def forget(self, key: WatermarkKey) -> bool:
+        """Delete a watermark with its batches, claims and consumers; whether there was one."""
+        return await self._positions.forget(key)
+
+    async def aclose(self) -> None:
+        """Give back connections. The store may not be used afterwards."""
+        await self._database.aclose()
+
+    async def _now(self) -> dt.datetime:
+        if self._clock is not None:
+            return self._clock.now()
+        if self._identity is None or self._shared.stale:
+            async with self._opening:
+                if self._identity is None or self._shared.stale:
+                    await self._measure()
+        return self._shared.now()
+
+    async def _measure(self) -> str:
+        """Read the identity and the database's clock, in one round trip on a connection that is there already."""
+        statement = statements.select_identity(self._database.dialect)
+
+        async def work(connection: AsyncConnection) -> Any:
+            began = self._shared.begin()
+            row = (await connection.execute(statement)).first()
+            if row is not None:
+                self._shared.measured(row.now, began)
+            return row
+
+        row = await self._database.read(work)
+        if row is None:
+            raise not_migrated(self._database.where, "it has no identity")
+        self._identity = str(row.identity)
+        return self._identity

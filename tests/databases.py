@@ -1,0 +1,24 @@
+"""Databases with the store's tables in them, for tests."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+import sqlalchemy as sa
+
+from airflow_provider_incremental.stores.sql import tables
+from airflow_provider_incremental.stores.sql.engine import create_engine, store_url
+
+__all__ = ["migrated"]
+
+
+async def migrated(url: str) -> str:
+    """Make the tables in an empty database, and return its address."""
+    engine = create_engine(store_url(url))
+    async with engine.begin() as connection:
+        await connection.run_sync(tables.metadata.create_all)
+        row = {"id": 1, "identity": str(uuid.uuid4()), "created_at": dt.datetime.now(dt.UTC)}
+        await connection.execute(sa.insert(tables.identity), row)
+    await engine.dispose()
+    return url
