@@ -76,7 +76,7 @@ def create_engine(url: URL) -> AsyncEngine:
         options = {"connect_args": _postgresql_arguments(url), "isolation_level": "READ COMMITTED"}
         url = url.set(query={})
     elif backend == "mysql":
-        options = {"connect_args": _mysql_arguments(url), "isolation_level": "READ COMMITTED", "pool_pre_ping": True}
+        options = {"connect_args": _mysql_arguments(url), "isolation_level": "READ COMMITTED"}
         url = url.set(query={})
     else:
         # No implicit BEGIN from the driver: the store begins its write transactions itself.
@@ -93,6 +93,8 @@ def create_engine(url: URL) -> AsyncEngine:
     )
     if backend == "postgresql":
         event.listen(engine.sync_engine, "checkout", _refuse_closed)
+    if backend == "mysql":
+        event.listen(engine.sync_engine, "checkout", _refuse_silent)
     if backend == "sqlite":
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
     return engine
@@ -166,6 +168,14 @@ def _refuse_closed(connection: Any, *_: object) -> None:
     if connection.driver_connection.is_closed():
         msg = "the server closed the connection"
         raise sa.exc.DisconnectionError(msg)
+
+
+def _refuse_silent(connection: Any, *_: object) -> None:
+    """Let the pool replace a connection that does not answer; its own way to ask fails on SQLAlchemy 1.4."""
+    try:
+        connection.ping(False)
+    except (connection.dbapi.Error, OSError, RuntimeError) as error:
+        raise sa.exc.DisconnectionError(str(error)) from error
 
 
 def _prepare_sqlite(connection: Any, *_: object) -> None:
