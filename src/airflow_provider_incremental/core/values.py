@@ -12,6 +12,7 @@ import base64
 import datetime as dt
 import json
 import math
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -24,6 +25,7 @@ __all__ = ["Json", "decode", "dumps", "encode", "loads"]
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 _EXACT_IN_DOUBLE = 2**53
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def encode(value: Any) -> Json:
@@ -81,9 +83,9 @@ def loads(text: str) -> Any:
 
 def _encode_text(value: str) -> Json:
     # A lone surrogate or a NUL is legal in Python's str, but not in every database's text: both travel as escapes.
-    if "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
-        return {"$str": value.encode("utf-8", "surrogatepass").hex()}
-    return value
+    if "\x00" not in value and (value.isascii() or not _SURROGATE.search(value)):
+        return value
+    return {"$str": value.encode("utf-8", "surrogatepass").hex()}
 
 
 def _encode_mapping(value: Mapping[Any, Any]) -> Json:
