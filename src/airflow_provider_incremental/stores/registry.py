@@ -1,6 +1,6 @@
 """One store for each address, process and event loop: shared by all who open it, closed by the last one to leave.
 
-What is true at every ``await``: a store in ``_shared`` has at least one user and is open; one that is being closed is
+What is true at every ``await``: a store in the registry has at least one user and is open; one that is being closed is
 not in it any more. So nobody is ever handed a store that is about to close.
 """
 
@@ -32,27 +32,18 @@ def make_store(url: str) -> WatermarkStore:
 
 
 def acquire(url: str) -> WatermarkStore:
-    """Return the store for an address that this process and event loop share; each call needs one :func:`release`."""
-    loop = asyncio.get_running_loop()
-    with _lock:
-        _leave_dead_loops()
-        shared = _shared.get(_place(url, loop))
-        if shared is None:
-            shared = _shared[_place(url, loop)] = _Shared(make_store(url), loop)
-        shared.users += 1
-        return shared.store
+    """Return the store for an address that this process and event loop share; each call needs one :func:`release`.
+
+    A store in memory is shared by all event loops of the process, and stays as long as the process does.
+    """
+    return _registry.acquire(url, asyncio.get_running_loop())
 
 
 async def release(url: str) -> None:
     """Give back what :func:`acquire` returned in this event loop; the last one closes the store."""
-    place = _place(url, asyncio.get_running_loop())
-    with _lock:
-        shared = _shared[place]
-        shared.users -= 1
-        if shared.users or _scheme(url) == _MEMORY:
-            return
-        del _shared[place]
-    await asyncio.shield(shared.store.aclose())
+    store = _registry.release(url, asyncio.get_running_loop())
+    if store is not None:
+        await asyncio.shield(store.aclose())
 
 
 @asynccontextmanager
@@ -73,6 +64,12 @@ async def shared_store(url: str) -> AsyncGenerator[WatermarkStore, None]:
         await release(url)
 
 
+_Place = tuple[int, int, str]
+"""Process, event loop and address. A child that was forked has other places than its parent, whose sockets it must
+neither use nor close."""
+_ANY_LOOP = 0
+
+
 @dataclass(slots=True)
 class _Shared:
     store: WatermarkStore
@@ -80,32 +77,53 @@ class _Shared:
     users: int = 0
 
 
-_Place = tuple[int, int, str]
-"""Process, event loop and address. A child that was forked has other places than its parent, whose sockets it must
-neither use nor close; a store in memory belongs to a process, whatever the loop."""
+class _Registry:
+    """The shared stores of this process, and after a fork those of its parent, which stay untouched."""
 
-_shared: dict[_Place, _Shared] = {}
-_lock = threading.Lock()
+    def __init__(self) -> None:
+        self._shared: dict[_Place, _Shared] = {}
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def acquire(self, url: str, loop: asyncio.AbstractEventLoop) -> WatermarkStore:
+        place = _place(url, loop)
+        with self._lock:
+            self._leave_dead_loops()
+            shared = self._shared.get(place)
+            if shared is None:
+                shared = self._shared[place] = _Shared(make_store(url), loop)
+            shared.users += 1
+            return shared.store
+
+    def release(self, url: str, loop: asyncio.AbstractEventLoop) -> WatermarkStore | None:
+        """Return the store when it is to be closed now."""
+        place = _place(url, loop)
+        with self._lock:
+            shared = self._shared[place]
+            shared.users -= 1
+            if shared.users or place[1] == _ANY_LOOP:
+                return None
+            del self._shared[place]
+            return shared.store
+
+    def _leave_dead_loops(self) -> None:
+        """Forget stores whose loop was closed without a release: a new loop may get the same id."""
+        for place, shared in list(self._shared.items()):
+            process, loop, _ = place
+            if process == os.getpid() and loop != _ANY_LOOP and shared.loop.is_closed():
+                del self._shared[place]
+
+    def _after_fork(self) -> None:
+        # Another thread of the parent may have held it, and does not exist here.
+        self._lock = threading.Lock()
 
 
 def _place(url: str, loop: asyncio.AbstractEventLoop) -> _Place:
-    return (os.getpid(), 0 if _scheme(url) == _MEMORY else id(loop), url)
+    return (os.getpid(), _ANY_LOOP if _scheme(url) == _MEMORY else id(loop), url)
 
 
 def _scheme(url: str) -> str:
     return url.partition("://")[0].lower()
-
-
-def _leave_dead_loops() -> None:
-    """Forget stores whose loop was closed without a release: a new loop may get the same id."""
-    for place, shared in list(_shared.items()):
-        if place[0] == os.getpid() and place[1] and shared.loop.is_closed():
-            del _shared[place]
-
-
-def _after_fork() -> None:
-    # Another thread of the parent may have held it, and does not exist here.
-    globals()["_lock"] = threading.Lock()
 
 
 def _memory_store(_: str) -> WatermarkStore:
@@ -118,5 +136,4 @@ def _sql_store(url: str) -> WatermarkStore:
 
 _BACKENDS: dict[str, Callable[[str], WatermarkStore]] = {_MEMORY: _memory_store}
 """Backends by scheme; what is not here is SQL, which knows its own schemes and refuses all others."""
-
-os.register_at_fork(after_in_child=_after_fork)
+_registry = _Registry()

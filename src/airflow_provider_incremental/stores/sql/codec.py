@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeVar
+from uuid import UUID
 
 from airflow_provider_incremental.core import values
 from airflow_provider_incremental.core.batch import FINGERPRINT_BYTES, Batch, NewBatch, SeenBatch
@@ -36,6 +39,8 @@ _BIG_TEXT = 100_000
 """Characters of JSON that take about a millisecond: more is for another thread."""
 _BIG_WORK = 20_000
 """The same for values that are not text yet, as :func:`_work` counts them."""
+_CHARACTERS_A_VALUE = 20
+_SCALARS = frozenset({int, float, bool, type(None), Decimal, UUID, dt.datetime, dt.date, dt.time, dt.timedelta})
 _BIG_FINGERPRINTS = 200_000
 
 
@@ -176,15 +181,15 @@ def _split(marks: bytes) -> tuple[bytes, ...]:
 
 def _work(value: Any, most: int) -> int:
     """Count values and characters, and stop soon after ``most``: finding out that a list is big must be cheap."""
+    if type(value) in _SCALARS:
+        return 1
     if isinstance(value, (str, bytes, bytearray, memoryview)):
-        return 1 + len(value) // 20
-    if isinstance(value, Mapping):
-        value = [*value.keys(), *value.values()] if len(value) <= most else range(most + 1)
-    elif not isinstance(value, Collection):
+        return 1 + len(value) // _CHARACTERS_A_VALUE
+    if not isinstance(value, Collection):
         return 1
     done = 1
-    for each in value:
-        done += _work(each, most - done)
+    for each in value.values() if isinstance(value, dict) else value:
+        done += 1 if type(each) in _SCALARS else _work(each, most - done)
         if done > most:
             break
     return done

@@ -22,16 +22,18 @@ class Dialect:
     :param insert_if_absent: an INSERT into a table that leaves an existing row as it is, and then counts no row.
     :param now: the database's clock in UTC; NULL where that is this machine's clock.
     :param begin_write: sent first in a transaction that writes.
-    :param read_options: what a connection is set to for statements that need no transaction.
+    :param write_options: what a connection is set to for a transaction.
     :param bytes_as_hex: whether bytes are handed over as text, since the driver gets them wrong.
+    :param autocommits: whether a connection is in no transaction unless it is set to one.
     :param commits_in_one_statement: whether :mod:`hot_commit` serves this database.
     """
 
     insert_if_absent: Callable[[sa.Table], Insert]
     now: sa.sql.ColumnElement[Any]
     begin_write: str | None = None
-    read_options: dict[str, Any]
+    write_options: dict[str, Any]
     bytes_as_hex: bool = False
+    autocommits: bool = False
     commits_in_one_statement: bool = False
 
 
@@ -51,14 +53,14 @@ DIALECTS = {
     "postgresql": Dialect(
         insert_if_absent=_postgresql_insert,
         now=sa.func.clock_timestamp(type_=UtcDateTime()),
-        # Saves BEGIN and ROLLBACK, each a round trip.
-        read_options={"isolation_level": "AUTOCOMMIT"},
+        write_options={"isolation_level": "READ COMMITTED"},
+        autocommits=True,
         commits_in_one_statement=True,
     ),
     "mysql": Dialect(
         insert_if_absent=_mysql_insert,
         now=sa.func.utc_timestamp(6, type_=UtcDateTime()),
-        read_options={},
+        write_options={},
         bytes_as_hex=True,  # aiomysql 0.3 with PyMySQL 1.2
     ),
     "sqlite": Dialect(
@@ -66,6 +68,6 @@ DIALECTS = {
         now=sa.cast(sa.null(), UtcDateTime()),
         # A transaction that reads first and writes later fails at once when another process wrote in between.
         begin_write="BEGIN IMMEDIATE",
-        read_options={},
+        write_options={},
     ),
 }

@@ -43,7 +43,7 @@ async def hot_commit(connection: AsyncConnection, values: dict[str, Any], batche
     :param values: what :data:`statements.MOVE` binds.
     :return: None when the version is another one, or when the id of a batch is in the log: nothing was changed.
     """
-    driver: Any = (await connection.get_raw_connection()).driver_connection
+    driver = _driver(connection)
     try:
         return await driver.fetchrow(
             _COMMIT,
@@ -74,3 +74,9 @@ async def hot_commit(connection: AsyncConnection, values: dict[str, Any], batche
         # SQLAlchemy does not see what went wrong here, so it must be told not to use this connection again.
         await asyncio.shield(connection.invalidate())
         raise
+
+
+def _driver(connection: AsyncConnection) -> Any:
+    if connection.sync_connection is None:
+        raise AssertionError  # it is connected
+    return connection.sync_connection.connection.driver_connection
