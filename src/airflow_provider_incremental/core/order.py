@@ -131,7 +131,7 @@ class Feed:
                 return
             self._owned = True
             last = watermark.status.last_poll_at
-            if last is not None and watermark.started:
+            if last is not None:
                 since = (self._clock.now() - last).total_seconds()
                 wait = min(self._settings.poll_interval, _LONGEST_START_WAIT) - max(since, 0.0)
                 self._next_poll = self._clock.monotonic() + max(wait, 0.0)
@@ -141,13 +141,11 @@ class Feed:
         try:
             more = await self._poll_and_commit()
         except ConflictError:
-            self._loaded = None
             self._conflicts += 1
             self._next_poll = began
         except (Exception, asyncio.CancelledError) as error:
             if told_to_stop(error):
                 raise
-            self._loaded = None
             self._owned = self._owned and not isinstance(error, WatchesAnotherSourceError)
             await self._back_off(error)
         else:

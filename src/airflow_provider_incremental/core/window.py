@@ -48,8 +48,6 @@ class SeenWindow:
 
     def _forget_outside(self, watermark: Watermark) -> AbstractSet[bytes]:
         self._batches = {
-            seq: batch
-            for seq, batch in self._batches.items()
-            if seq > watermark.reread_after_seq and self._source.in_window(batch.high, watermark.cursor)
+            seq: batch for seq, batch in self._batches.items() if self._source.in_window(batch.high, watermark.cursor)
         }
         return frozenset().union(*(batch.fingerprints for batch in self._batches.values()))

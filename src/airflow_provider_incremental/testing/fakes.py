@@ -45,12 +45,13 @@ class FakeClock:
     def __init__(self, *, start: dt.datetime = _NOON) -> None:
         self._start = start
         self._elapsed = 0.0
+        self._shift = dt.timedelta()
         self._sleepers: list[_Sleeper] = []
         self._slept = 0
 
     def now(self) -> dt.datetime:
         """Return the instant that the test has reached, in UTC."""
-        return self._start + dt.timedelta(seconds=self._elapsed)
+        return self._start + self._shift + dt.timedelta(seconds=self._elapsed)
 
     def monotonic(self) -> float:
         """Return the seconds that the test has let pass."""
@@ -75,6 +76,10 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         """Move the clock at once and wake whoever has slept long enough; they run when the test next awaits."""
         self._move(self._elapsed + seconds)
+
+    def set_wall(self, seconds: float) -> None:
+        """Set the wall clock forward, or back, as an administrator does; nobody sleeps shorter or longer for it."""
+        self._shift += dt.timedelta(seconds=seconds)
 
     async def run_for(self, seconds: float) -> None:
         """Let that much time pass, stopping wherever a sleeper wakes, until everything sleeps again."""

@@ -39,6 +39,7 @@ class Trigger:
     def __init__(self, deployment: Deployment, source: ListSource, settings: FeedSettings, airflow: str) -> None:
         self.store = CrashingStore(deployment.store)
         self.yielded: list[Announcement] = []
+        self.yielded_at: list[float] = []
         self.airflow = airflow
         self.feed = Feed(key=KEY, store=self.store, source=source, settings=settings, clock=deployment.clock)
         self._deployment = deployment
@@ -47,6 +48,7 @@ class Trigger:
     async def _run(self) -> None:
         async for announcement in self.feed.announcements():
             self.yielded.append(announcement)
+            self.yielded_at.append(self._deployment.clock.monotonic())
             if self.airflow == "kills":
                 self.store.dead = True
                 raise ProcessDied

@@ -1,0 +1,261 @@
+"""What goes wrong: it backs off, is logged once, shows in the status, and never ends the feed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_incremental.core.errors import SourceError, StoreUnavailableError, UnsupportedValueError
+from airflow_provider_incremental.core.watermark import Watches, WatermarkKey, WatermarkStatus
+from airflow_provider_incremental.testing.fakes import ListSource
+
+if TYPE_CHECKING:
+    from tests.unit.core.conftest import Deployment
+
+KEY = WatermarkKey("orders")
+
+
+class UnspeakableError(Exception):
+    """An error that fails when it is asked what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged as an error."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_errors_back_off_up_to_five_minutes(deployment: Deployment) -> None:
+    """A source that fails is asked after 10, 20, 40, 80, 160 and then every 300 seconds, and normally once it works."""
+    deployment.source.errors.extend([SourceError("down")] * 8)
+    deployment.trigger(poll_interval=10.0)
+    polls = [0]
+    for instant in (0, 10, 30, 70, 150, 310, 610, 910, 1210, 1220):
+        await deployment.run_for(instant - polls[-1] - 0.1 if instant else 0)
+        before = len(deployment.source.polls)
+        await deployment.run_for(0.1 if instant else 0)
+        assert (instant, len(deployment.source.polls)) == (instant, len(polls))
+        assert instant == 0 or before == len(polls) - 1
+        polls.append(instant)
+
+
+async def test_an_error_shows_in_the_status_until_it_is_over(deployment: Deployment) -> None:
+    """Last error, since when, failures in a row; then no error, and when the last one was."""
+    deployment.source.errors.extend([SourceError("no such table: orders"), ConnectionResetError("by peer")])
+    deployment.trigger(poll_interval=10.0)
+    await deployment.run_for(0)
+    start = deployment.clock.now()
+    expected = WatermarkStatus(last_poll_at=start, last_error="no such table: orders", last_error_at=start, failures=1)
+    assert (await deployment.watermark()).status == expected
+    await deployment.run_for(10)
+    second = deployment.clock.now()
+    status = (await deployment.watermark()).status
+    assert (status.last_error, status.last_error_at, status.failures) == ("ConnectionResetError: by peer", second, 2)
+    await deployment.run_for(20)
+    assert (await deployment.watermark()).status == WatermarkStatus(
+        last_poll_at=deployment.clock.now(), last_error_at=second
+    )
+    deployment.source.errors.append(SourceError("down again"))
+    await deployment.run_for(10)
+    assert (await deployment.watermark()).status.failures == 1
+
+
+async def test_an_error_is_logged_once_per_change(deployment: Deployment, caplog: pytest.LogCaptureFixture) -> None:
+    """The same error again says nothing new; another one, and the same one after a recovery, does."""
+    caplog.set_level(logging.INFO)
+    deployment.source.errors.extend([SourceError("one")] * 3 + [SourceError("two")] * 2)
+    deployment.trigger(poll_interval=10.0)
+    await deployment.run_for(3000)
+    assert [text.rpartition(" ")[2] for text in errors(caplog)] == ["one", "two"]
+    assert sum("works again" in record.getMessage() for record in caplog.records) == 1
+    deployment.source.errors.append(SourceError("two"))
+    await deployment.run_for(100)
+    assert [text.rpartition(" ")[2] for text in errors(caplog)] == ["one", "two", "two"]
+
+
+async def test_an_error_moves_nothing(deployment: Deployment) -> None:
+    """An error is never "nothing new": the watermark stays, and what was there is read afterwards."""
+    deployment.source.add(1, "a")
+    deployment.trigger(poll_interval=10.0)
+    await deployment.run_for(1)
+    deployment.source.add(2, "b")
+    deployment.source.errors.append(SourceError("down"))
+    await deployment.run_for(10)
+    assert (await deployment.watermark()).cursor == (1, "a")
+    await deployment.run_for(10)
+    assert (await deployment.watermark()).cursor == (2, "b")
+
+
+async def test_an_error_does_not_stop_announcements(deployment: Deployment) -> None:
+    """What was committed before the source failed is announced though it still fails."""
+    for number in range(3):
+        deployment.source.add(number, str(number))
+    deployment.source.bound = 1
+    deployment.trigger(limit=1, poll_interval=10.0, announce_interval=30.0)
+    await deployment.run_for(1)
+    assert deployment.announced() == [1]
+    deployment.source.errors.extend([SourceError("down")] * 50)
+    await deployment.run_for(60)
+    assert deployment.announced() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SourceError("x"),
+        RuntimeError(),
+        KeyError("x"),
+        StopIteration(),
+        StopAsyncIteration(),
+        TimeoutError(),
+        RecursionError(),
+        MemoryError(),
+        asyncio.CancelledError("a driver's own"),
+        asyncio.InvalidStateError(),
+        UnspeakableError(),
+        UnicodeEncodeError("ascii", "\ud800", 0, 1, "\ud800\x00"),
+        ExceptionGroup("several", [ValueError(), TypeError()]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_no_error_ends_the_feed(deployment: Deployment, error: BaseException) -> None:
+    """Whatever a source raises is one failed poll; the next one delivers."""
+    deployment.source.add(1, "a")
+
+    async def fail() -> None:
+        deployment.source.before_return = None
+        raise error
+
+    deployment.source.before_return = fail
+    trigger = deployment.trigger(poll_interval=10.0)
+    await deployment.run_for(0)
+    assert (await deployment.watermark()).status.failures == 1
+    assert type(error).__name__ in ((await deployment.watermark()).status.last_error or "") or isinstance(
+        error, SourceError
+    )
+    await deployment.run_for(100)
+    assert not trigger.task.done()
+    assert deployment.announced() == [1]
+
+
+async def test_cancellation_ends_the_feed(deployment: Deployment) -> None:
+    """Who cancels the task, in a sleep or in a poll, has it ended."""
+    trigger = deployment.trigger()
+    await deployment.run_for(1)
+    await trigger.stop()
+    assert trigger.task.cancelled()
+
+    polling = asyncio.Event()
+
+    async def hang() -> None:
+        polling.set()
+        await asyncio.get_running_loop().create_future()
+
+    deployment.source.before_return = hang
+    trigger = deployment.trigger()
+    await deployment.run_for(1)  # it honours the poll before it
+    deployment.clock.advance(10)
+    await polling.wait()
+    await trigger.stop()
+    assert trigger.task.cancelled()
+    assert (await deployment.watermark()).status.failures == 0
+
+
+async def test_a_store_that_is_down_at_the_start(deployment: Deployment) -> None:
+    """The store's absence is one more error: the feed waits for it, without spinning, and then delivers."""
+    deployment.source.add(1, "a")
+    trigger = deployment.trigger(poll_interval=10.0)
+    trigger.store.fail("before", "load", StoreUnavailableError("gone"), times=5)
+    trigger.store.fail("before", "report", StoreUnavailableError("gone"), times=5)
+    await deployment.run_for(100)
+    assert trigger.store.calls.count("load") < 10
+    await deployment.run_for(1000)
+    assert deployment.announced() == [1]
+
+
+async def test_a_store_that_cannot_say_what_is_due_shows_in_the_status(
+    deployment: Deployment, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Polls that work do not hide that nothing is announced: not in the status, and the log says it once."""
+    deployment.source.add(1, "a")
+    trigger = deployment.trigger(poll_interval=10.0)
+    trigger.store.fail("before", "due", UnsupportedValueError("unknown value tag"), times=30)
+    await deployment.run_for(60)
+    status = (await deployment.watermark()).status
+    assert (status.last_error, status.failures) == ("unknown value tag", 0)
+    assert len(errors(caplog)) == 1
+    await deployment.run_for(200)
+    assert deployment.announced() == [1]
+    assert (await deployment.watermark()).status.last_error is None
+
+
+async def test_a_confirmation_that_is_not_stored_is_made_up_for(deployment: Deployment) -> None:
+    """The batch is announced again, and confirmed then."""
+    deployment.source.add(1, "a")
+    trigger = deployment.trigger()
+    trigger.store.fail("before", "confirm", StoreUnavailableError("gone"))
+    await deployment.run_for(600)
+    assert deployment.announced() == [1, 1]
+    assert [each.announced_at is not None for each in await deployment.store.history(KEY)] == [True]
+
+
+async def test_a_source_that_cannot_be_kept_is_an_error(deployment: Deployment) -> None:
+    """An item without a JSON form is never dropped: the poll fails with its type, again and again."""
+    deployment.source.add(1, "a", object())
+    deployment.trigger()
+    await deployment.run_for(100)
+    status = (await deployment.watermark()).status
+    assert "builtins.object" in (status.last_error or "")
+    assert status.failures > 1
+    assert (await deployment.watermark()).version == 0
+
+
+async def test_another_source_is_refused_and_not_announced(deployment: Deployment) -> None:
+    """A trigger that points the watermark elsewhere reads nothing, announces nothing, says why, and does not spin."""
+    deployment.source.add(1, "a")
+    mine = deployment.trigger(airflow="kills")
+    await deployment.run_for(1)
+    assert mine.died
+    other = ListSource(name="another list")
+    stranger = deployment.trigger(source=other)
+    await deployment.run_for(1000)
+    assert (other.polls, stranger.yielded) == ([], [])
+    status = (await deployment.watermark()).status
+    assert "another list" in (status.last_error or "")
+    assert "rewatch" in (status.last_error or "")
+    assert stranger.store.calls.count("load") < 20
+
+
+async def test_a_refused_source_is_let_in_after_a_rewatch(deployment: Deployment) -> None:
+    """The remedy that the error names works while the refused trigger runs."""
+    deployment.source.add(1, "a")
+    first = deployment.trigger()
+    await deployment.run_for(10)
+    await first.stop()
+    other = ListSource(name="another list")
+    other.add(0.5, "early")
+    other.add(2, "b")
+    deployment.trigger(source=other)
+    await deployment.run_for(10)
+    await deployment.store.rewind(KEY, (1, "a"), reread=False, rewatch=True)
+    await deployment.run_for(600)
+    assert (await deployment.watermark()).watches == Watches("another list", "at, name")
+    assert await deployment.logged() == ["a", "b"]
+
+
+async def test_a_trigger_that_lost_its_watermark_stops_announcing(deployment: Deployment) -> None:
+    """When the watermark was given to another source, the trigger of the first one keeps quiet."""
+    deployment.source.add(1, "a")
+    mine = deployment.trigger(airflow="drops", confirm_after=None)
+    await deployment.run_for(9)
+    await deployment.store.rewind(KEY, None, reread=False, rewatch=True)
+    await deployment.store.register(KEY, Watches("another list", "at, name"))
+    before = len(mine.yielded)
+    await deployment.run_for(1000)
+    assert len(mine.yielded) <= before + 1
+    assert len(deployment.source.polls) == 1
