@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.watermark import Cursor, WatermarkKey
 
 __all__ = ["Batch", "BatchKind", "Claim", "NewBatch", "SeenBatch"]
@@ -33,6 +34,13 @@ class NewBatch:
     kind: BatchKind = "added"
     fingerprints: Sequence[bytes] = ()
     id: str = field(default_factory=_new_id)
+
+    def __post_init__(self) -> None:
+        """Refuse fingerprints that could not be told apart once they stand in the log one after the other."""
+        sizes = {len(mark) for mark in self.fingerprints} - {FINGERPRINT_BYTES}
+        if sizes:
+            msg = f"a fingerprint has {FINGERPRINT_BYTES} bytes; the source gave some of {sorted(sizes)}: hash the item"
+            raise SourceError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,10 @@ import re
 __all__ = ["describe", "one_line", "without_secrets"]
 
 _LONGEST = 1000
-_URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):[^@\s]*@")
+_URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@")  # up to the last @: a password may have one as well
 _NAMED_SECRET = re.compile(
-    r"(?i)((?:password|passwd|secret|token|access_key|api_key|signature|credential)[\w-]*['\"]?\s*[=:]\s*)"
+    r"(?i)((?:password|passwd|pwd|passphrase|secret|token|account_?key|access_?key|api_?key|private_?key|signature"
+    r"|credential|authorization)[\w-]*['\"]?\s*[=:]\s*(?:bearer\s|basic\s)?)"
     r"('[^']*'|\"[^\"]*\"|[^\s&,;)]+)"
 )
 

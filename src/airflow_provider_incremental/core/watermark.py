@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ Cursor = Any
 
 _MAX_NAME = 1500  # what Airflow allows for an asset's name
 _MAX_PART = 250
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # no database has a NUL, or half a character, in a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class WatermarkKey:
             ("namespace", self.namespace, _MAX_PART),
             ("key", self.key, _MAX_PART),
         ):
-            if not isinstance(value, str) or not value.strip() or len(value) > limit or "\x00" in value:
+            if not isinstance(value, str) or not value.strip() or len(value) > limit or _UNSTORABLE.search(value):
                 msg = f"{name}={value!r} is not a name of a watermark; give a text of 1 to {limit} characters"
                 raise ConfigurationError(msg)
 
