@@ -52,8 +52,6 @@ class TriggerOptions(TypedDict, total=False):
     namespace: str
     key: str
     start: Any
-    max_items: int
-    poll_interval: Seconds
     announce_interval: Seconds | None
     redeliver_after: Seconds
 

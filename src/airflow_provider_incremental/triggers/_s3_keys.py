@@ -35,8 +35,9 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
     :param lateness: seconds (default 3,600) behind the watermark in which objects that appear late are still delivered,
         once. S3 dates a multipart upload when it *begins*
         (https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingMetadata.html): give as long as the longest upload.
-    :param options: :class:`IncrementalTrigger` describes namespace, key, max_items, poll_interval, announce_interval
-        and redeliver_after.
+    :param max_items: at most so many objects a batch (default 1,000).
+    :param poll_interval: seconds between two polls (default 60).
+    :param options: :class:`IncrementalTrigger` describes namespace, key, announce_interval and redeliver_after.
     :raises ConfigurationError: in a DAG file, for an argument that cannot be used.
 
     >>> S3KeyIncrementalTrigger(asset_name="files", bucket="landing", prefix="orders/", pattern="*.csv")
@@ -55,9 +56,11 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
         aws_conn_id: str | None = "aws_default",
         settle: Seconds = 2,
         lateness: Seconds = 3600,
+        max_items: int = 1000,
+        poll_interval: Seconds = 60,
         **options: Unpack[TriggerOptions],
     ) -> None:
-        super().__init__(asset_name=asset_name, **options)
+        super().__init__(asset_name=asset_name, max_items=max_items, poll_interval=poll_interval, **options)
         self.bucket = bucket
         self.prefix = prefix
         self.pattern = pattern

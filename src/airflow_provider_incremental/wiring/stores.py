@@ -18,6 +18,7 @@ from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.migrations.run import upgrade_embedded
 from airflow_provider_incremental.stores.registry import shared_store
 from airflow_provider_incremental.wiring.airflow import airflow_home, get_connection, setting
+from airflow_provider_incremental.wiring.connections import TLS_EXTRAS, named_extras
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 _BY_CONNECTION = "conn:"
 _SCHEMES = {"postgres": "postgresql", "mysql": "mysql", "sqlite": "sqlite"}
-_TLS_EXTRAS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
 
 def embedded_path() -> Path:
@@ -106,7 +106,5 @@ def _authority(connection: Connection) -> str:
 
 
 def _query(connection: Connection) -> str:
-    """Of the extras only the named ones count: who edits a connection does not choose code or files otherwise."""
-    extra = connection.extra_dejson
-    named = {name: extra[name] for name in _TLS_EXTRAS if extra.get(name)}
+    named = named_extras(connection, TLS_EXTRAS)
     return f"?{urlencode(named)}" if named else ""

@@ -1,0 +1,87 @@
+"""``SQLIncrementalQueryTrigger``: arguments become a SQL source; the rest is the base's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.source import Source
+from airflow_provider_incremental.sources.sql_arguments import Payload, SqlSelection, check_sql_arguments
+from airflow_provider_incremental.sources.sql_rows import SqlRowSource
+from airflow_provider_incremental.triggers._base import IncrementalTrigger, Seconds, TriggerOptions, as_seconds
+from airflow_provider_incremental.wiring.connections import ConnectionReader
+
+__all__ = ["SQLIncrementalQueryTrigger"]
+
+
+class SQLIncrementalQueryTrigger(IncrementalTrigger):
+    """Hands new and changed rows of a table or a query to the DAGs scheduled on an asset, in batches.
+
+    Rows come in the order of the cursor columns, which the database compares, with bound parameters of its own types.
+    PostgreSQL is read through asyncpg, every other connection with a ``DbApiHook`` in a worker thread.
+
+    :param asset_name: the name of the asset that this trigger's watcher belongs to.
+    :param conn_id: the Airflow connection of the database.
+    :param table: the table, or ``schema.table``; or
+    :param sql: a query without a condition on the cursor, an ORDER BY or a LIMIT of its own: it is read as
+        ``SELECT ... FROM (sql)``. This text is trusted, and sent as it is.
+    :param cursor: the columns that give the rows their order, such as ``["updated_at", "id"]``. No two rows may agree
+        in all of them: for a table the last one must be its key, for a query you promise it.
+    :param columns: what to deliver of each row, with the cursor columns among it; by default every column.
+    :param payload: ``"rows"`` (the default), or ``"range"`` for bounds and a count only: the consumer reads for itself.
+    :param start: ``"earliest"`` (the default), ``"latest"``, or a value for each cursor column (times in ISO 8601):
+        the first batch begins above it.
+    :param max_rows: at most so many rows a batch (default 1,000).
+    :param poll_interval: seconds between two polls (default 30).
+    :param settle: seconds (default 1) that a poll stays behind the database's clock, where the first cursor column is
+        a timestamp: give the longest time that a writing transaction takes, since its rows appear when it commits.
+    :param timezone: the zone whose wall clock a first cursor column without zone holds, such as ``"Asia/Kolkata"``; by
+        default the database's own.
+    :param options: :class:`IncrementalTrigger` describes namespace, key, announce_interval and redeliver_after.
+    :raises ConfigurationError: in a DAG file, for an argument that cannot be used.
+
+    >>> SQLIncrementalQueryTrigger(
+    ...     asset_name="orders", conn_id="shop", table="public.orders", cursor=["updated_at", "id"]
+    ... )
+    <airflow_provider_incremental.triggers.SQLIncrementalQueryTrigger asset_name=orders, ...>
+    """
+
+    __module__ = "airflow_provider_incremental.triggers"
+
+    def __init__(
+        self,
+        *,
+        asset_name: str,
+        conn_id: str,
+        cursor: str | Sequence[str],
+        table: str | None = None,
+        sql: str | None = None,
+        columns: Sequence[str] | None = None,
+        payload: Payload = "rows",
+        max_rows: int = 1000,
+        poll_interval: Seconds = 30,
+        settle: Seconds = 1,
+        timezone: str | None = None,
+        **options: Unpack[TriggerOptions],
+    ) -> None:
+        self.selection: SqlSelection = check_sql_arguments(
+            cursor=cursor,
+            table=table,
+            sql=sql,
+            columns=columns,
+            payload=payload,
+            max_rows=max_rows,
+            settle=as_seconds("settle", settle),
+            timezone=timezone,
+        )
+        super().__init__(asset_name=asset_name, max_items=max_rows, poll_interval=poll_interval, **options)
+        if not isinstance(conn_id, str) or not conn_id:
+            raise ConfigurationError(f"conn_id={conn_id!r} is not the id of a connection; give a text")
+        self.conn_id = conn_id
+
+    def create_source(self) -> Source:
+        """Return the source; it connects at its first poll."""
+        return SqlRowSource(
+            reader=ConnectionReader(conn_id=self.conn_id), conn_id=self.conn_id, selection=self.selection
+        )
