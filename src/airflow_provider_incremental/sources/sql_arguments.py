@@ -1,0 +1,182 @@
+"""The check of the SQL arguments: what is wrong with them is said when the DAG is parsed, before anything is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn, get_args
+from zoneinfo import ZoneInfo
+
+from airflow_provider_incremental.core.errors import ConfigurationError
+
+__all__ = ["OWN_NAMES", "Payload", "SqlSelection", "check_sql_arguments"]
+
+Payload = Literal["rows", "range"]
+"""``rows``: every item is a row. ``range``: a batch has bounds and a count only, and the consumer reads for itself."""
+
+OWN_NAMES = "cursor_low_"
+"""How the names of the bound parameters begin that the source adds to a query's own."""
+
+_SHOWN = 80
+
+# Text literals, quoted names and comments: what stands in them is not the query's structure.
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
+# SQLAlchemy's rule for a bound parameter in a text: it knows nothing of quotes, and `\:` is a colon.
+_PARAMETER = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlSelection:
+    """Which rows are watched, in which order, and what of them is delivered: arguments that were checked."""
+
+    cursor: tuple[str, ...]
+    table: str | None = None
+    sql: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    payload: Payload = "rows"
+    settle: float = 1.0
+    timezone: str | None = None
+
+    @property
+    def schema_and_name(self) -> tuple[str | None, str]:
+        """The two parts of ``table``; everything before the last dot is the schema's name."""
+        schema, _, name = (self.table or "").rpartition(".")
+        return schema or None, name
+
+    @property
+    def name(self) -> str:
+        """The table, or a short hash of the query and its parameters; line breaks and indentation do not count."""
+        if self.table is not None:
+            return self.table
+        text = json.dumps([" ".join((self.sql or "").split()), sorted(self.parameters.items())], default=repr)
+        return f"query:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    def __str__(self) -> str:
+        """Return what to call it in a message."""
+        if self.table is not None:
+            return f"table {self.table}"
+        text = " ".join((self.sql or "").split())
+        return f"the query {text if len(text) <= _SHOWN else text[:_SHOWN] + '...'!r}"
+
+
+def check_sql_arguments(
+    *,
+    cursor: str | Sequence[str],
+    table: str | None = None,
+    sql: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    columns: Sequence[str] | None = None,
+    payload: str = "rows",
+    max_rows: int = 1000,
+    settle: float = 1.0,
+    timezone: str | None = None,
+) -> SqlSelection:
+    r"""Refuse arguments with which no table or query can be watched, and return the others in one form.
+
+    :param cursor: the columns that give the rows their order, most significant first. No two rows may agree in all of
+        them; for a ``table`` the database is asked for the key that guarantees it, for ``sql`` it is your promise.
+    :param table: a table's name, or ``schema.table``. Names are quoted where they need it: lower-case ones are the
+        database's ordinary names, any other is taken as it is written.
+    :param sql: a query without a condition on the cursor, an ORDER BY or a LIMIT of its own: it is read as
+        ``SELECT ... FROM (sql)``. This text is trusted, and sent as it is.
+    :param parameters: values of the ``:name`` parameters in ``sql``, bound by the driver. A colon before a word that is
+        no parameter is written ``\:``.
+    :param columns: what to deliver of each row, with the cursor columns among it; by default every column.
+    :param payload: ``rows``, or ``range`` for bounds and a count only.
+    :param max_rows: at most so many rows a batch.
+    :param settle: seconds behind the database's clock where a poll ends, when the first cursor column is a timestamp:
+        rows that share a stamp become visible one after the other. It is never less than the column's resolution.
+    :param timezone: the zone whose wall clock a first cursor column without zone holds (``Asia/Kolkata``); by default
+        the database's own. PostgreSQL, MySQL and MariaDB only.
+    :raises ConfigurationError: naming the parameter, its value and what to write instead.
+
+    >>> check_sql_arguments(table="shop.orders", cursor=["updated_at", "id"]).cursor
+    ('updated_at', 'id')
+    """
+    names = _names("cursor", [cursor] if isinstance(cursor, str) else cursor)
+    selected = None if columns is None else _names("columns", columns)
+    missing = [name for name in names if selected is not None and name not in selected]
+    if missing:
+        _refuse("columns", columns, f"the cursor column {missing[0]!r} is not among them; add it")
+    _check_table_or_sql(table, sql, parameters or {})
+    if payload not in get_args(Payload):
+        _refuse("payload", payload, f"give one of {', '.join(map(repr, get_args(Payload)))}")
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
+        _refuse("max_rows", max_rows, "give a whole number of rows a batch, 1 or more")
+    number = isinstance(settle, (int, float)) and not isinstance(settle, bool) and math.isfinite(settle)
+    if not number or settle < 0:
+        _refuse("settle", settle, "give a number of seconds, 0 or more")
+    if timezone is not None:
+        _check_zone(timezone)
+    return SqlSelection(
+        cursor=names,
+        table=table,
+        sql=sql,
+        parameters=dict(parameters or {}),
+        columns=selected,
+        payload="range" if payload == "range" else "rows",
+        settle=float(settle),
+        timezone=timezone,
+    )
+
+
+def _names(parameter: str, value: Iterable[str]) -> tuple[str, ...]:
+    names = tuple(value) if isinstance(value, (list, tuple)) else ()
+    if not names:
+        _refuse(parameter, value, "give a list with the name of at least one column")
+    for name in names:
+        if not isinstance(name, str) or not name.strip() or "\x00" in name:
+            _refuse(parameter, value, f"{name!r} is not the name of a column")
+        if names.count(name) > 1:
+            _refuse(parameter, value, f"the column {name!r} is named twice; name it once")
+    return names
+
+
+def _check_table_or_sql(table: str | None, sql: str | None, parameters: Mapping[str, Any]) -> None:
+    if (table is None) == (sql is None):
+        given = "neither is given" if table is None else "both are given"
+        msg = f"table={table!r} and sql={sql!r}: {given}; give one: table='schema.name', or sql='SELECT ...'"
+        raise ConfigurationError(msg)
+    if sql is not None:
+        _check_sql(sql, parameters)
+        return
+    if parameters:
+        _refuse("parameters", sorted(parameters), "they belong to a query; give sql='SELECT ...' instead of table")
+    parts = table.split(".") if isinstance(table, str) else []
+    if not parts or "\x00" in str(table) or not all(part.strip() for part in parts):
+        _refuse("table", table, "give the name of a table, as 'name' or 'schema.name'")
+
+
+def _check_sql(sql: str, parameters: Mapping[str, Any]) -> None:
+    if not isinstance(sql, str) or not sql.strip() or "\x00" in sql:
+        _refuse("sql", sql, "give the text of one SELECT")
+    if ";" in _QUOTED.sub("", sql):
+        _refuse("sql", sql, "it has a semicolon, and is read as a part of another query; give one SELECT without it")
+    if not isinstance(parameters, Mapping):
+        _refuse("parameters", parameters, "give a dictionary with the value of each :name in sql")
+    own = [name for name in parameters if not isinstance(name, str) or name.startswith(OWN_NAMES)]
+    if own:
+        _refuse("parameters", sorted(map(str, own)), f"names that begin with {OWN_NAMES!r} are taken; choose others")
+    wanted = set(_PARAMETER.findall(sql))
+    for name in sorted(wanted - parameters.keys()):
+        _refuse("sql", sql, rf"parameters has no {name!r}; add it, or write '\:{name}' where the colon is only text")
+    for name in sorted(parameters.keys() - wanted):
+        _refuse("parameters", sorted(parameters), f"sql has no ':{name}'; write it there, or leave the parameter out")
+
+
+def _check_zone(timezone: str) -> None:
+    try:
+        ZoneInfo(timezone)
+    except (KeyError, ValueError, OSError, TypeError) as error:
+        msg = f"timezone={timezone!r} cannot be used; give the name of a zone such as 'Europe/Berlin' or 'UTC'"
+        raise ConfigurationError(msg) from error
+
+
+def _refuse(parameter: str, value: object, remedy: str) -> NoReturn:
+    msg = f"{parameter}={value!r} cannot be used; {remedy}"
+    raise ConfigurationError(msg)

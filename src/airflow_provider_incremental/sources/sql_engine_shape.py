@@ -1,0 +1,116 @@
+"""What a table or a query looks like, through SQLAlchemy: names and keys from the catalogue, cursor types from a row.
+
+A driver's values decide how a cursor is compared, whatever the catalogue calls the column's type. So the types are
+learned from the cursor of one row, whichever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind, kind_of, looks_like_timestamp
+from airflow_provider_incremental.sources.sql_keyset import columns_of, sample_of
+from airflow_provider_incremental.sources.sql_readers import Shape
+
+__all__ = ["describe"]
+
+_MYSQL_TIMESTAMP = 7  # the code of the type in the protocol, and so in every driver's description
+_COARSEST = 1.0  # seconds: a driver does not tell how finely a timestamp is kept
+
+
+def describe(connection: sa.engine.Connection, selection: SqlSelection, place: str) -> Shape:
+    """Return what the selection looks like now.
+
+    :param place: the database's address as messages show it.
+    :raises SourceError: when there is no such table.
+    """
+    keys: list[frozenset[str]] | None = None
+    if selection.table is not None:
+        columns, keys = _table(connection, selection, place)
+    else:
+        result = connection.execute(columns_of(selection, rows=False), dict(selection.parameters))
+        columns = [Column(name=name) for name in map(str, result.keys())]
+        result.close()
+    sampled = {column.name: column for column in _sample(connection, selection, columns)}
+    return Shape(
+        place=place,
+        dialect=connection.dialect.name,
+        columns=[sampled.get(column.name, column) for column in columns],
+        keys=keys,
+        empty=not sampled,
+    )
+
+
+def _table(
+    connection: sa.engine.Connection, selection: SqlSelection, place: str
+) -> tuple[list[Column], list[frozenset[str]]]:
+    schema, name = selection.schema_and_name
+    inspector = sa.inspect(connection)
+    if not inspector.has_table(name, schema=schema):
+        msg = f"{place} has no {selection}; create it, correct the name ('schema.name' says which schema), or grant it"
+        raise SourceError(msg)
+    key = frozenset(inspector.get_pk_constraint(name, schema=schema).get("constrained_columns") or ())
+    columns = [
+        Column(
+            name=str(column["name"]),
+            type_name=f"of type {type(column['type']).__name__}",
+            nullable=bool(column.get("nullable", True)) and column["name"] not in key,
+        )
+        for column in inspector.get_columns(name, schema=schema)
+    ]
+    return columns, [each for each in (key, *_unique(inspector, name, schema)) if each]
+
+
+def _unique(inspector: Any, name: str, schema: str | None) -> Iterator[frozenset[str]]:
+    """Yield the columns of every other key; some dialects do not know of such things."""
+    with contextlib.suppress(NotImplementedError):
+        for constraint in inspector.get_unique_constraints(name, schema=schema):
+            yield frozenset(constraint["column_names"])
+    with contextlib.suppress(NotImplementedError):
+        for index in inspector.get_indexes(name, schema=schema):
+            partial = any(option.endswith("_where") for option in index.get("dialect_options", {}))
+            # An expression has no column's name.
+            if index["unique"] and not partial and None not in index["column_names"]:
+                yield frozenset(index["column_names"])
+
+
+def _sample(connection: sa.engine.Connection, selection: SqlSelection, columns: Sequence[Column]) -> Iterator[Column]:
+    """Yield the cursor columns with what one row tells of them; nothing when there is no row."""
+    known = {column.name: column for column in columns}
+    if not all(name in known for name in selection.cursor):
+        return
+    result = connection.execute(sample_of(selection), dict(selection.parameters))
+    description = list(result.cursor.description)
+    row = result.fetchone()
+    result.close()
+    if row is None:
+        return
+    for name, value, described in zip(selection.cursor, row, description, strict=True):
+        kind = _kind(connection.dialect.name, value, described[1])
+        column = known[name]
+        yield replace(
+            column,
+            kind=kind,
+            type_name=column.type_name if selection.table is not None else f"of type {type(value).__name__}",
+            resolution=_COARSEST if kind in TIMESTAMPS else 0.0,
+            sample=value,
+        )
+
+
+def _kind(dialect: str, value: Any, type_code: Any) -> Kind | None:
+    kind = kind_of(value)
+    if dialect in ("mysql", "mariadb") and kind is Kind.TIMESTAMP and type_code == _MYSQL_TIMESTAMP:
+        return Kind.UTC_TIMESTAMP
+    if dialect == "sqlite":
+        if kind is Kind.INTEGER:  # one column may hold both
+            return Kind.FLOAT
+        if looks_like_timestamp(value):
+            return Kind.TEXT_TIMESTAMP
+    return kind

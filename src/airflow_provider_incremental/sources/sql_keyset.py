@@ -1,0 +1,151 @@
+"""The statements of the SQL source: what lies above a cursor, bounded and in order. All of its SQL is made here.
+
+SQLAlchemy quotes names as the dialect does, every value is bound, and the database compares in the columns' own types.
+Nobody's text becomes SQL but that of a ``sql`` query, which is read as a part of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from airflow_provider_incremental.sources.sql_arguments import OWN_NAMES, SqlSelection
+from airflow_provider_incremental.sources.sql_columns import Column
+
+__all__ = ["Keyset", "Statement", "columns_of", "low_parameters", "sample_of"]
+
+Statement = sa.sql.Select[Any]
+Expression = sa.sql.ColumnElement[Any]
+
+# Here a comparison of rows is both standard and served by an index. Elsewhere it is one of the two or neither, as on
+# MySQL and MariaDB, which read the whole table for it.
+_ROW_VALUES = frozenset({"postgresql", "sqlite"})
+
+
+def low_parameters(cursor: Sequence[Any]) -> dict[str, Any]:
+    """Return the bound parameters of a cursor for :meth:`Keyset.above`."""
+    return {f"{OWN_NAMES}{number}": value for number, value in enumerate(cursor)}
+
+
+def columns_of(selection: SqlSelection, *, rows: bool) -> Statement:
+    """Return the query of every column; without rows it only tells their names."""
+    names = selection.columns
+    what: list[Expression] = [sa.column(name) for name in names] if names else [sa.literal_column("*")]
+    statement = sa.select(*what).select_from(_relation(selection, selection.cursor))
+    return statement if rows else statement.where(sa.literal_column("1") == sa.literal_column("0"))
+
+
+def sample_of(selection: SqlSelection) -> Statement:
+    """Return the query of one row's cursor, whichever, for the types of its values."""
+    relation = _relation(selection, selection.cursor)
+    cursor = [relation.c[name] for name in selection.cursor]
+    return sa.select(*cursor).where(*(column.is_not(None) for column in cursor)).limit(1)
+
+
+class Keyset:
+    """The statements that read one selection in the order of its cursor.
+
+    :param columns: what to deliver; the cursor columns are among them.
+    :param cursor: the cursor columns, most significant first.
+    :param until: the upper edge that the first cursor column stays below; None for no edge.
+    """
+
+    def __init__(
+        self,
+        *,
+        dialect: str,
+        selection: SqlSelection,
+        columns: Sequence[Column],
+        cursor: Sequence[Column],
+        until: Expression | None,
+    ) -> None:
+        self._dialect = dialect
+        self._until = until
+        self._relation = _relation(selection, [column.name for column in columns])
+        self._delivered = [self._selected(column) for column in columns]
+        self._cursor = [self._relation.c[column.name] for column in cursor]
+        self._nullable = [self._relation.c[column.name] for column in cursor if column.nullable]
+
+    def above(self, given: int, limit: int) -> Statement:
+        """Return the query of the rows above a cursor, in order.
+
+        :param given: how many of the cursor columns have a value: all for a row's cursor, above which a row lies;
+            fewer for a start, at which it may lie as well; 0 for the very start.
+        """
+        statement = sa.select(*self._delivered).where(*self._bounds())
+        if given:
+            statement = statement.where(self._after(given))
+        return self._limited(statement.order_by(*self._cursor), limit)
+
+    def latest(self) -> Statement:
+        """Return the query of the cursor of the last row below the upper edge."""
+        statement = sa.select(*self._cursor).where(*self._bounds())
+        return self._limited(statement.order_by(*(column.desc() for column in self._cursor)), 1)
+
+    def clock(self) -> Statement:
+        """Return the query of the upper edge itself."""
+        return sa.select(sa.null() if self._until is None else self._until)
+
+    def ahead(self, instant: Expression) -> Statement:
+        """Return the query of the greatest value of the first cursor column, where that is later than an instant."""
+        first = self._cursor[0]
+        return self._limited(sa.select(first).where(first > instant).order_by(first.desc()), 1)
+
+    def nulls(self) -> Statement | None:
+        """Return a query that finds a row without a place in the order; None where there cannot be any."""
+        return self._limited(sa.select(sa.literal_column("1")).where(self._is_null()), 1) if self._nullable else None
+
+    def count_nulls(self) -> Statement:
+        """Return the query of how many rows have no place in the order."""
+        return sa.select(sa.func.count()).select_from(self._relation).where(self._is_null())
+
+    def _is_null(self) -> Expression:
+        return sa.or_(*(column.is_(None) for column in self._nullable))
+
+    def _selected(self, column: Column) -> Expression:
+        source: Expression = self._relation.c[column.name]
+        return sa.cast(source, sa.Text).label(column.name) if column.as_text else source
+
+    def _bounds(self) -> list[Expression]:
+        # A comparison of rows is decided by the first column that differs: a NULL behind it would slip through.
+        bounds: list[Expression] = [column.is_not(None) for column in self._nullable]
+        if self._until is not None:
+            bounds.append(self._cursor[0] < self._until)
+        return bounds
+
+    def _after(self, given: int) -> Expression:
+        columns = self._cursor[:given]
+        values: list[Expression] = [sa.bindparam(f"{OWN_NAMES}{number}") for number in range(given)]
+        strict = given == len(self._cursor)
+        if given == 1:
+            return columns[0] > values[0] if strict else columns[0] >= values[0]
+        if self._dialect in _ROW_VALUES:
+            row, low = sa.tuple_(*columns), sa.tuple_(*values)
+            return row > low if strict else row >= low
+        return _after_by_columns(columns, values, strict=strict)
+
+    def _limited(self, statement: Statement, limit: int) -> Statement:
+        # A planner that sees the number plans for it; where it is a parameter, a cached plan does not know it.
+        number: Any = sa.literal_column(str(int(limit))) if self._dialect == "postgresql" else limit
+        return statement.limit(number)
+
+
+def _after_by_columns(columns: Sequence[Expression], values: Sequence[Expression], *, strict: bool) -> Expression:
+    """Compare rows column by column, with a condition on the first one that a range of an index serves."""
+    ways = []
+    for last, (column, value) in enumerate(zip(columns, values, strict=True)):
+        equal = [columns[each] == values[each] for each in range(last)]
+        ends = last == len(columns) - 1 and not strict
+        ways.append(sa.and_(*equal, column >= value if ends else column > value))
+    return sa.and_(columns[0] >= values[0], sa.or_(*ways))
+
+
+def _relation(selection: SqlSelection, names: Sequence[str]) -> sa.sql.FromClause:
+    columns: list[sa.sql.expression.ColumnClause[Any]] = [sa.column(name) for name in names]
+    if selection.sql is not None:
+        # The line break ends a comment that the query may end with.
+        return sa.text(selection.sql + "\n").columns(*columns).subquery("source_rows")
+    schema, name = selection.schema_and_name
+    return sa.table(name, *columns, schema=schema).alias("source_rows")

@@ -1,0 +1,212 @@
+"""How one selection is polled: decided once from what the database says of it, or refused with the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_clock import Expression, instant_before
+from airflow_provider_incremental.sources.sql_columns import Column, UnfitValueError, fits, parse
+from airflow_provider_incremental.sources.sql_keyset import Keyset
+from airflow_provider_incremental.sources.sql_readers import Shape
+
+__all__ = ["Plan", "plan_of"]
+
+_SHOWN = 80
+_AHEAD = 60.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a poll needs: the statements, and where in a row its cursor stands.
+
+    :param delivered: the columns of a row, in the order of the statements.
+    :param cursor: the cursor columns, most significant first.
+    """
+
+    selection: SqlSelection
+    shape: Shape
+    delivered: Sequence[Column]
+    cursor: Sequence[Column]
+
+    @property
+    def where(self) -> str:
+        """The selection and the database, as messages name them."""
+        return f"{self.selection} at {self.shape.place}"
+
+    @cached_property
+    def until(self) -> Expression | None:
+        """The upper edge of a poll; see :func:`instant_before`."""
+        settle = max(self.selection.settle, self.cursor[0].resolution)
+        return instant_before(self.shape.dialect, self.cursor[0], settle, self.selection.timezone)
+
+    @cached_property
+    def well_ahead(self) -> Expression | None:
+        """An instant to come that no row should be stamped with yet."""
+        return instant_before(self.shape.dialect, self.cursor[0], -_AHEAD, self.selection.timezone)
+
+    @cached_property
+    def keyset(self) -> Keyset:
+        """The statements."""
+        return Keyset(
+            dialect=self.shape.dialect,
+            selection=self.selection,
+            columns=self.delivered,
+            cursor=self.cursor,
+            until=self.until,
+        )
+
+    @cached_property
+    def _places(self) -> list[int]:
+        names = [column.name for column in self.delivered]
+        return [names.index(column.name) for column in self.cursor]
+
+    def cursor_of(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the cursor of a row."""
+        return tuple([row[place] for place in self._places])
+
+    def check_cursor(self, cursor: Sequence[Any]) -> None:
+        """Refuse values that do not have the types of the cursor columns.
+
+        :raises SourceError: naming the column, the value and the remedy.
+        """
+        if len(cursor) > len(self.cursor):
+            msg = f"{self.where}: {_short(cursor)} has more values than the cursor {self._cursor_names} has columns"
+            raise SourceError(msg)
+        for column, value in zip(self.cursor, cursor, strict=False):
+            if column.kind is None or not fits(column.kind, value):
+                msg = (
+                    f"{self.where}: {_mismatch(column, value, 'the watermark')}. The column's type has changed, or "
+                    "somebody set the position by hand; it is not cast, since a cast may skip rows. Set it again in "
+                    "the column's type: `airflow-incremental set`, or `airflow-incremental rewind`"
+                )
+                raise SourceError(msg)
+            self._check_sendable(column, value)
+
+    def check_found(self, cursor: Sequence[Any]) -> None:
+        """Refuse the cursor of a row when it does not have the types that the columns had when they were looked at.
+
+        :raises SourceError: naming the column and the value.
+        """
+        for column, value in zip(self.cursor, cursor, strict=True):
+            if column.kind is None or not fits(column.kind, value):
+                msg = (
+                    f"{self.where}: {_mismatch(column, value, 'a row')}. The column's type has just changed, or it "
+                    "has values of several types, which have no order; give all its values one type"
+                )
+                raise SourceError(msg)
+            self._check_sendable(column, value)
+
+    def _check_sendable(self, column: Column, value: Any) -> None:
+        if value in column.unsendable:
+            msg = (
+                f"{self.where}: {value!r} in column {column.name} cannot be a position, since the driver takes it for "
+                "infinity; leave such rows out, or watch a query that casts the column to text"
+            )
+            raise SourceError(msg)
+
+    def parse_start(self, value: Any) -> tuple[Any, ...]:
+        """Return the cursor that a user's start means: one value, or a list of them, of the first cursor columns.
+
+        :raises SourceError: naming the column, the value and what is expected.
+        """
+        values = list(value) if isinstance(value, (list, tuple)) else [value]
+        if len(values) > len(self.cursor):
+            msg = f"start={_short(value)} has more values than the cursor {self._cursor_names} of {self.where} has"
+            raise SourceError(msg)
+        return tuple(self._parsed(column, each) for column, each in zip(self.cursor, values, strict=False))
+
+    def _parsed(self, column: Column, value: Any) -> Any:
+        try:
+            parsed = parse(column, value)
+        except UnfitValueError as error:
+            msg = (
+                f"start={_short(value)} is not a position in {self.where}: column {column.name} ({column.type_name}): "
+                f"{error}"
+            )
+            raise SourceError(msg) from error
+        self._check_sendable(column, parsed)
+        return parsed
+
+    @property
+    def _cursor_names(self) -> str:
+        return ",".join(column.name for column in self.cursor)
+
+
+def plan_of(selection: SqlSelection, shape: Shape) -> Plan:
+    """Return how a selection is polled.
+
+    :raises SourceError: when a column is missing or may not serve in a cursor, or no key makes the order total.
+    """
+    known = {column.name: column for column in shape.columns}
+    place = f"{selection} at {shape.place}"
+    for parameter, names in (("cursor", selection.cursor), ("columns", selection.columns or ())):
+        for name in names:
+            if name not in known:
+                msg = f"{parameter}={list(names)!r}: {place} has no column {name!r}; it has {', '.join(known)}"
+                raise SourceError(msg)
+    if len(known) < len(shape.columns):
+        every = [column.name for column in shape.columns]
+        twice = next(name for name in every if every.count(name) > 1)
+        msg = f"{place} returns two columns named {twice!r}; give each a name of its own (SELECT ... AS ...)"
+        raise SourceError(msg)
+    # A cursor column comes as itself, whatever the others come as.
+    cursor = [replace(known[name], as_text=False) for name in selection.cursor]
+    for column in cursor:
+        _check_orderable(place, column, empty=shape.empty)
+    if shape.keys is not None:
+        _check_total_order(place, selection, known, shape.keys)
+    delivered = [known[name] for name in selection.columns or known]
+    if selection.payload == "range":
+        delivered = cursor
+    return Plan(selection, shape, delivered, cursor)
+
+
+def _check_orderable(place: str, column: Column, *, empty: bool) -> None:
+    if column.kind is None and not empty:
+        msg = (
+            f"{place}: column {column.name} is {column.type_name}, which cannot serve in a cursor; take a column of "
+            "numbers, texts, dates, timestamps, UUIDs or bytes, or watch a query that converts it"
+        )
+        raise SourceError(msg)
+
+
+def _check_total_order(
+    place: str, selection: SqlSelection, known: dict[str, Column], keys: Sequence[frozenset[str]]
+) -> None:
+    inside = [key for key in keys if key <= set(selection.cursor)]
+    if _whole(inside, known):
+        return
+    cursor = list(selection.cursor)
+    offered = [sorted(key) for key in _whole(keys, known)]
+    if inside:
+        name = next(name for key in inside for name in sorted(key) if known[name].nullable)
+        problem = f"its unique column {name!r} may be NULL, and rows with NULL are not in order; declare it NOT NULL"
+    else:
+        problem = "no primary key and no unique index lies within these columns, so that two rows could share a place"
+        add = f"add the column(s) {offered[0]} at the end" if offered else "add a primary key or a unique index"
+        problem += f" and a limit would lose one; {add}"
+    msg = f"cursor={cursor!r} gives {place} no total order: {problem}, or watch a query whose cursor is unique"
+    raise SourceError(msg)
+
+
+def _whole(keys: Sequence[frozenset[str]], known: dict[str, Column]) -> list[frozenset[str]]:
+    """Return the keys without a column that may be NULL: to a key, no NULL equals another."""
+    return [key for key in keys if not any(known[name].nullable for name in key)]
+
+
+def _mismatch(column: Column, value: Any, whose: str) -> str:
+    expected = column.kind.value if column.kind else "of a type that cannot serve in a cursor"
+    return (
+        f"column {column.name} ({column.type_name}) is {expected}, and the value {_short(value)} of {whose} "
+        f"({type(value).__name__}) is not"
+    )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

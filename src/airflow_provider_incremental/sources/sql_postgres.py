@@ -1,0 +1,200 @@
+"""PostgreSQL through asyncpg: one pool for all sources of a connection, each statement prepared once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import asyncpg
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql.base import PGDialect
+
+from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind
+from airflow_provider_incremental.sources.sql_keyset import Statement, columns_of
+from airflow_provider_incremental.sources.sql_postgres_errors import PostgresPlace
+from airflow_provider_incremental.sources.sql_readers import Shape
+
+__all__ = ["ConnectArguments", "PostgresReader"]
+
+ConnectArguments = Mapping[str, Any]
+"""What :func:`asyncpg.connect` takes: ``host``, ``port``, ``user``, ``password``, ``database``, ``ssl``, ..."""
+
+_CURSOR_KINDS = {
+    **dict.fromkeys(("int2", "int4", "int8"), Kind.INTEGER),
+    **dict.fromkeys(("float4", "float8"), Kind.FLOAT),
+    **dict.fromkeys(("text", "varchar", "bpchar", "name"), Kind.TEXT),
+    "numeric": Kind.DECIMAL,
+    "uuid": Kind.UUID,
+    "bytea": Kind.BYTES,
+    "date": Kind.DATE,
+    "timestamp": Kind.TIMESTAMP,
+    "timestamptz": Kind.INSTANT,
+}
+# asyncpg sends the ends of Python's range as infinity.
+_ENDS = (dt.date.min, dt.time.min), (dt.date.max, dt.time.max)
+_INFINITIES: dict[Kind, frozenset[Any]] = {
+    Kind.DATE: frozenset({dt.date.min, dt.date.max}),
+    Kind.TIMESTAMP: frozenset(dt.datetime.combine(*end) for end in _ENDS),
+    Kind.INSTANT: frozenset(dt.datetime.combine(*end, tzinfo=dt.UTC) for end in _ENDS),
+}
+# asyncpg has an exact Python value for these and for arrays of them; for the others the text that the server writes.
+_EXACT = frozenset({*_CURSOR_KINDS, "bool", "oid", "time", "timetz", "json", "jsonb"})
+
+_FACTS = """
+SELECT a.attname, a.attnotnull, a.atttypmod FROM pg_catalog.pg_attribute a
+WHERE a.attrelid = pg_catalog.to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
+"""
+_KEYS = """
+SELECT array_agg(a.attname::text) AS columns FROM pg_catalog.pg_index i
+CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS part(attnum, number)
+JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = part.attnum
+WHERE i.indrelid = pg_catalog.to_regclass($1) AND i.indisunique AND i.indisvalid
+AND i.indpred IS NULL AND i.indexprs IS NULL AND part.number <= i.indnkeyatts
+GROUP BY i.indexrelid
+"""
+_CLOSING = 5.0
+
+
+_DIALECT: Callable[..., Any] = PGDialect
+_APPLICATION = "airflow-provider-incremental"
+_FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    text: str
+    names: tuple[str, ...]
+    values: Mapping[str, Any]
+
+
+class PostgresReader:
+    """Reads PostgreSQL for any number of sources, which share its pool.
+
+    :param arguments: asked for whenever a pool is opened: at first, and after the server could not be reached or
+        refused the login, so that a connection that was corrected is used without a restart.
+    :param timeout: seconds for one statement, and for getting a connection; then it is cancelled.
+    :param pool_size: at most so many connections at once; they are opened as they are needed.
+    """
+
+    def __init__(
+        self, *, arguments: Callable[[], Awaitable[ConnectArguments]], timeout: float = 60.0, pool_size: int = 4
+    ) -> None:
+        self._arguments = arguments
+        self._timeout = timeout
+        self._pool_size = pool_size
+        self._opening = asyncio.Lock()
+        self._pool: Any = None
+        self._ask_again = False
+        self._place = PostgresPlace({}, timeout=timeout)
+        self._dialect = _DIALECT(paramstyle="pyformat")
+        self._compiled: WeakKeyDictionary[Statement, _Compiled] = WeakKeyDictionary()
+
+    async def describe(self, selection: SqlSelection) -> Shape:
+        """Return what the selection looks like now, from the server's catalogue."""
+        everything = _compile(columns_of(replace(selection, columns=None), rows=True), self._dialect)
+        async with self._reading(str(selection)) as connection:
+            statement = await connection.prepare(everything.text, timeout=self._timeout)
+            attributes = statement.get_attributes()
+            facts, keys = {}, None
+            if selection.table is not None:
+                schema, name = selection.schema_and_name
+                quoted = self._dialect.identifier_preparer.format_table(sa.table(name, schema=schema))
+                facts = {row["attname"]: row for row in await connection.fetch(_FACTS, quoted)}
+                keys = [frozenset(row["columns"]) for row in await connection.fetch(_KEYS, quoted)]
+        columns = [_column(attribute, facts.get(attribute.name)) for attribute in attributes]
+        return Shape(place=str(self._place), dialect=self._dialect.name, columns=columns, keys=keys)
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        """Return all rows of one statement, read at one instant."""
+        compiled = self._compiled.get(statement)
+        if compiled is None:
+            compiled = self._compiled[statement] = _compile(statement, self._dialect)
+        values = {**compiled.values, **parameters}
+        async with self._reading("the query") as connection:
+            arguments = [values[name] for name in compiled.names]
+            rows: Sequence[Sequence[Any]] = await connection.fetch(compiled.text, *arguments, timeout=self._timeout)
+            return rows
+
+    async def aclose(self) -> None:
+        """Close the pool; queries that run are cut off after a few seconds."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        with contextlib.suppress(TimeoutError):  # then the pool has cut them off
+            async with asyncio.timeout(_CLOSING):
+                await pool.close()
+
+    @contextlib.asynccontextmanager
+    async def _reading(self, what: str) -> AsyncGenerator[Any, None]:
+        """Lend a connection, and say in our words what goes wrong with it."""
+        pool = await self._opened()
+        try:
+            connection = await pool.acquire(timeout=self._timeout)
+        except _FAILURES as error:
+            self._ask_again = True
+            raise self._place.cannot_connect(error, busy=_is_busy(pool)) from error
+        try:
+            yield connection
+        except _FAILURES as error:
+            refused = self._place.cannot_read(what, error)
+            if refused is None:
+                raise
+            raise refused from error
+        finally:
+            # A connection that does not even take a cancellation is dropped; that is no news of the query.
+            with contextlib.suppress(*_FAILURES):
+                await pool.release(connection, timeout=_CLOSING)
+
+    async def _opened(self) -> Any:
+        async with self._opening:
+            if self._pool is None or self._ask_again:
+                await self._open_with(dict(await self._arguments()))
+            return self._pool
+
+    async def _open_with(self, arguments: dict[str, Any]) -> None:
+        self._place = PostgresPlace(arguments, timeout=self._timeout)
+        settings = {"application_name": _APPLICATION, **arguments.get("server_settings", {})}
+        arguments = {"timeout": self._timeout, **arguments, "server_settings": settings}
+        if self._pool is None:
+            sizes = {"min_size": 0, "max_size": self._pool_size}
+            self._pool = await asyncpg.create_pool(**arguments, **sizes, reset=_leave)
+        else:
+            self._pool.set_connect_args(**arguments)
+        self._ask_again = False
+
+
+async def _leave(connection: Any) -> None:
+    """Spend no round trip on a connection that is given back: queries leave nothing to reset."""
+
+
+def _is_busy(pool: Any) -> bool:
+    return bool(pool.get_size() >= pool.get_max_size() and not pool.get_idle_size())
+
+
+def _compile(statement: Statement, dialect: Any) -> _Compiled:
+    """Write a statement with asyncpg's numbered parameters."""
+    compiled = statement.compile(dialect=dialect)
+    names = tuple(compiled.params)
+    numbered = {name: f"${number}" for number, name in enumerate(names, start=1)}
+    return _Compiled(compiled.string % numbered, names, dict(compiled.params))
+
+
+def _column(attribute: Any, fact: Any) -> Column:
+    kind = _CURSOR_KINDS.get(attribute.type.name) if attribute.type.schema == "pg_catalog" else None
+    infinities = _INFINITIES.get(kind, frozenset()) if kind else frozenset()
+    digits = fact["atttypmod"] if fact is not None and kind in TIMESTAMPS else -1
+    return Column(
+        name=attribute.name,
+        kind=kind,
+        type_name=f"of type {attribute.type.name}",
+        nullable=fact is None or not fact["attnotnull"],
+        as_text=attribute.type.schema != "pg_catalog" or attribute.type.name.removesuffix("[]") not in _EXACT,
+        resolution=10.0**-digits if digits >= 0 else 1e-6,
+        unsendable=infinities,
+    )

@@ -1,0 +1,48 @@
+"""What the SQL source needs of a database: to say what a selection looks like, and to run one statement at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_columns import Column
+from airflow_provider_incremental.sources.sql_keyset import Statement
+
+__all__ = ["Shape", "SqlReader"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What the database says of a selection.
+
+    :param place: the database's address as messages show it, without a password.
+    :param dialect: SQLAlchemy's name of it.
+    :param columns: every column, in order.
+    :param keys: the sets of columns in which no two rows agree; None for a query, of which nobody knows them.
+    :param empty: whether there is no row yet to learn the cursor's types from.
+    """
+
+    place: str
+    dialect: str
+    columns: Sequence[Column]
+    keys: Sequence[frozenset[str]] | None
+    empty: bool = False
+
+
+class SqlReader(Protocol):
+    """One database, for any number of sources at once.
+
+    What cannot be read as configured raises :class:`SourceError`, with the database's own words and the remedy, and
+    without a password. Anything else that is raised is temporary, and the next call begins anew.
+    """
+
+    async def describe(self, selection: SqlSelection) -> Shape:
+        """Return what the selection looks like now."""
+
+    async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        """Return all rows of one statement, read at one instant; values as :mod:`core.values` takes them."""
+
+    async def aclose(self) -> None:
+        """Give back what the reader holds."""
