@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 from airflow_provider_incremental.core.watermark import WatermarkKey
-
-if TYPE_CHECKING:
-    from tests.unit.core.conftest import Deployment
+from tests.miniature import Deployment
 
 KEY = WatermarkKey("orders")
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_provider_incremental.core.errors import StoreUnavailableError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.testing.crashing import CrashingStore, ProcessDied
-
-if TYPE_CHECKING:
-    from tests.unit.core.conftest import Deployment
+from tests.miniature import Deployment
 
 ITEMS = ["a", "b", "c", "d", "e"]
 TRIGGER_CRASHES = [

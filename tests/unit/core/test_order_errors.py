@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_incremental.core.errors import SourceError, StoreUnavailableError, UnsupportedValueError
 from airflow_provider_incremental.core.watermark import Watches, WatermarkKey, WatermarkStatus
 from airflow_provider_incremental.testing.fakes import ListSource
-
-if TYPE_CHECKING:
-    from tests.unit.core.conftest import Deployment
+from tests.miniature import Deployment
 
 KEY = WatermarkKey("orders")
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_provider_incremental.core.watermark import WatermarkKey
-
-if TYPE_CHECKING:
-    from tests.unit.core.conftest import Deployment
+from tests.miniature import Deployment
 
 KEY = WatermarkKey("orders")
 RESTART = pytest.mark.parametrize("restart", [False, True], ids=["same process", "restarted"])

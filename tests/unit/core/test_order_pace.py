@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_provider_incremental.core.pace import backoff
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import WatermarkKey
-
-if TYPE_CHECKING:
-    from tests.unit.core.conftest import Deployment
+from tests.miniature import Deployment
 
 KEY = WatermarkKey("orders")
 

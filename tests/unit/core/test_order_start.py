@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_provider_incremental.core.pace import StartAt
 from airflow_provider_incremental.core.watermark import WatermarkKey
-
-if TYPE_CHECKING:
-    from tests.unit.core.conftest import Deployment
+from tests.miniature import Deployment
 
 KEY = WatermarkKey("orders")
 
