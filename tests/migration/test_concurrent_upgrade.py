@@ -15,21 +15,29 @@ from pathlib import Path
 import pytest
 
 import airflow_provider_incremental
-from airflow_provider_incremental.migrations.run import check, upgrade
+from airflow_provider_incremental.migrations.run import check, upgrade, upgrade_embedded
 from airflow_provider_incremental.stores.sql.tables import identity
 
 PROCESSES = 4
 THREADS = 4
 
-# Upgrades whatever it is told to, when it is told to, and answers what the upgrade returned.
+# Upgrades whatever it is told to, when it is told to, uses it, and answers what the upgrade returned.
 _UPGRADER = """
 import asyncio, sys
 from pathlib import Path
 from airflow_provider_incremental.migrations import run, scripts
+from airflow_provider_incremental.stores.registry import shared_store
+
+async def use(url):
+    async with shared_store(url) as store:
+        await store.identity()
+
 print("ready", flush=True)
 for line in sys.stdin:
-    target = line.strip()
-    done = run.upgrade_embedded(Path(target)) if target.startswith("/") else asyncio.run(run.upgrade(target))
+    url = line.strip()
+    path = url.removeprefix("sqlite:///")
+    done = run.upgrade_embedded(Path(path)) if path.startswith("/") else asyncio.run(run.upgrade(url))
+    asyncio.run(use(url))
     print(done, flush=True)
 """
 
@@ -69,7 +77,7 @@ def test_processes_make_the_embedded_store(crowd, tmp_path):
     """Of processes that open the embedded default at once, one makes it, and it has one identity; thirty times."""
     for turn in range(30):
         path = tmp_path / str(turn) / "incremental.db"
-        assert crowd.upgrade(str(path)) == ["False"] * (PROCESSES - 1) + ["True"]
+        assert crowd.upgrade(f"sqlite:///{path}") == ["False"] * (PROCESSES - 1) + ["True"]
         with closing(sqlite3.connect(path)) as database:
             assert database.execute(f"SELECT count(*) FROM {identity.name}").fetchone() == (1,)
             assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -96,3 +104,22 @@ async def test_threads_wait_for_each_other(database):
         await asyncio.to_thread(thread.join)
     assert sorted(results) == [False] * (THREADS - 1) + [True]
     await check(database)
+
+
+def test_threads_make_stores_of_their_own(tmp_path):
+    """Threads that make different stores at the same moment do not get into each other's."""
+    for turn in range(5):
+        barrier = threading.Barrier(THREADS)
+        paths = [tmp_path / f"{turn}-{number}.db" for number in range(THREADS)]
+
+        def step(path: Path, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait()
+            upgrade_embedded(path)
+
+        threads = [threading.Thread(target=step, args=(path,), daemon=True) for path in paths]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+            assert not thread.is_alive()
+        assert [upgrade_embedded(path) for path in paths] == [False] * THREADS

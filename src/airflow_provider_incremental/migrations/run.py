@@ -6,10 +6,11 @@ Through the store's own driver, whichever database it is, so that no second one 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -101,10 +102,31 @@ def _scripts() -> ModuleType:
 
 
 def _upgrade_now(url: URL) -> bool:
+    """Upgrade a database from a thread that has no event loop."""
+
     def work(connection: sa.engine.Connection) -> bool:
         return bool(_scripts().upgrade_connection(connection, shown(url)))
 
-    return asyncio.run(_on_connection(url, work))
+    if url.get_backend_name() != "sqlite":
+        return asyncio.run(_on_connection(url, work))
+    path = Path(str(url.database))
+    with _alone_at(path):
+        return not _is_at_head(path) and asyncio.run(_on_connection(url, work))
+
+
+@contextmanager
+def _alone_at(path: Path) -> Generator[None, None, None]:
+    """Hold the lock file of a SQLite file.
+
+    The first connection to a new file turns its write-ahead log on, and SQLite lets the second fail there, not wait.
+    """
+    try:
+        lock = path.with_name(f"{path.name}.lock").open("w")
+    except OSError as error:
+        raise translated(error, str(path)) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 async def _on_connection(url: URL, work: Callable[[sa.engine.Connection], T]) -> T:
