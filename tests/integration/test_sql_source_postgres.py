@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.values import dumps, loads
+from airflow_provider_incremental.sources.sql_keyset import low_parameters
 from tests.integration.sql_stage import Database, Watcher, arguments_of, make_orders
 
 NOON = dt.datetime.fromisoformat("2026-01-31 12:00")
@@ -160,7 +161,7 @@ async def test_a_type_without_a_usable_order_is_refused_as_a_cursor(database: Da
 @pytest.mark.parametrize("value", ["'99999-01-01'::timestamp", "'0044-03-15 BC'::date", "'24:00:00'::time"])
 async def test_a_value_that_python_cannot_hold_is_an_error_with_a_way_out(database: Database, value: str) -> None:
     """A year after 9999 or before 1 stops the poll, names the query and does not move the watermark."""
-    sql = f"SELECT 1 AS id, {value.replace(':', chr(92) + ':')} AS at"
+    sql = f"SELECT 1 AS id, {value} AS at"
     with pytest.raises(SourceError, match="casts it to text"):
         await database.source(sql=sql, cursor="id").poll(None, 10, frozenset())
     watched = database.source(sql=f"SELECT id, CAST(at AS text) AS at FROM ({sql}) AS s", cursor="id")
@@ -343,7 +344,7 @@ async def test_a_poll_reads_a_range_of_the_index_and_sorts_nothing(database: Dat
     five = dt.datetime.fromisoformat("2026-01-01 05:00")
     low = (five,) if prefix else (five, 7)
     compiled = plan.keyset.above(len(low), 1001).compile(dialect=PGDialect(paramstyle="pyformat"))
-    values = compiled.params | {name: low[int(name[-1])] for name in compiled.params if name[-1].isdigit()}
+    values = compiled.params | low_parameters(low)
     text = compiled.string % {name: f"${number}" for number, name in enumerate(values, 1)}
     connection = await asyncpg.connect(**arguments_of(database.url))
     lines = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {text}", *values.values()))

@@ -25,8 +25,7 @@ _SHOWN = 80
 
 # Text literals, quoted names and comments: what stands in them is not the query's structure.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
-# SQLAlchemy's rule for a bound parameter in a text: it knows nothing of quotes, and `\:` is a colon.
-_PARAMETER = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")
+_PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +46,20 @@ class SqlSelection:
         """The two parts of ``table``; everything before the last dot is the schema's name."""
         schema, _, name = (self.table or "").rpartition(".")
         return schema or None, name
+
+    @property
+    def text_to_bind(self) -> str:
+        """The query as a text for SQLAlchemy, in which every colon that begins no parameter is escaped."""
+        sql, done = self.sql or "", 0
+        parts: list[str] = []
+        for quoted in _QUOTED.finditer(sql):
+            parts += [self._escaped(sql[done : quoted.start()]), quoted[0].replace(":", r"\:")]
+            done = quoted.end()
+        return "".join([*parts, self._escaped(sql[done:])])
+
+    def _escaped(self, text: str) -> str:
+        names = "|".join(map(re.escape, self.parameters)) or "(?!)"
+        return re.sub(rf"((?<![:\w]):(?=(?:{names})\b))|:", lambda colon: colon[1] or r"\:", text)
 
     @property
     def name(self) -> str:
@@ -76,7 +89,7 @@ def check_sql_arguments(
     settle: float = 1.0,
     timezone: str | None = None,
 ) -> SqlSelection:
-    r"""Refuse arguments with which no table or query can be watched, and return the others in one form.
+    """Refuse arguments with which no table or query can be watched, and return the others in one form.
 
     :param cursor: the columns that give the rows their order, most significant first. No two rows may agree in all of
         them; for a ``table`` the database is asked for the key that guarantees it, for ``sql`` it is your promise.
@@ -84,8 +97,8 @@ def check_sql_arguments(
         database's ordinary names, any other is taken as it is written.
     :param sql: a query without a condition on the cursor, an ORDER BY or a LIMIT of its own: it is read as
         ``SELECT ... FROM (sql)``. This text is trusted, and sent as it is.
-    :param parameters: values of the ``:name`` parameters in ``sql``, bound by the driver. A colon before a word that is
-        no parameter is written ``\:``.
+    :param parameters: values of ``:name`` in ``sql``, bound by the driver. A colon before any other word, or within a
+        text literal, a quoted name or a comment, is only a colon.
     :param columns: what to deliver of each row, with the cursor columns among it; by default every column.
     :param payload: ``rows``, or ``range`` for bounds and a count only.
     :param max_rows: at most so many rows a batch.
@@ -162,10 +175,7 @@ def _check_sql(sql: str, parameters: Mapping[str, Any]) -> None:
     own = [name for name in parameters if not isinstance(name, str) or name.startswith(OWN_NAMES)]
     if own:
         _refuse("parameters", sorted(map(str, own)), f"names that begin with {OWN_NAMES!r} are taken; choose others")
-    wanted = set(_PARAMETER.findall(sql))
-    for name in sorted(wanted - parameters.keys()):
-        _refuse("sql", sql, rf"parameters has no {name!r}; add it, or write '\:{name}' where the colon is only text")
-    for name in sorted(parameters.keys() - wanted):
+    for name in sorted(parameters.keys() - set(_PARAMETER.findall(_QUOTED.sub("", sql)))):
         _refuse("parameters", sorted(parameters), f"sql has no ':{name}'; write it there, or leave the parameter out")
 
 

@@ -146,6 +146,6 @@ def _relation(selection: SqlSelection, names: Sequence[str]) -> sa.sql.FromClaus
     columns: list[sa.sql.expression.ColumnClause[Any]] = [sa.column(name) for name in names]
     if selection.sql is not None:
         # The line break ends a comment that the query may end with.
-        return sa.text(selection.sql + "\n").columns(*columns).subquery("source_rows")
+        return sa.text(selection.text_to_bind + "\n").columns(*columns).subquery("source_rows")
     schema, name = selection.schema_and_name
     return sa.table(name, *columns, schema=schema).alias("source_rows")

@@ -142,10 +142,10 @@ class PostgresReader:
         try:
             yield connection
         except _FAILURES as error:
-            refused = self._place.cannot_read(what, error)
-            if refused is None:
+            told = self._place.cannot_read(what, error)
+            if told is error:
                 raise
-            raise refused from error
+            raise told from error
         finally:
             # A connection that does not even take a cancellation is dropped; that is no news of the query.
             with contextlib.suppress(*_FAILURES):

@@ -32,6 +32,7 @@ _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
     ),
     (OverflowError, "a timestamp lies outside of the years 1 to 9999; watch a query that casts it to text"),
 )
+_LOST = (OSError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
 _UNREACHABLE = "check that the server runs, and host, port and database of the Airflow connection"
 
 
@@ -64,8 +65,8 @@ class PostgresPlace:
         remedy = remedies[0] if remedies else _UNREACHABLE
         return SourceError(f"cannot connect to {self}: {self._said(error)}; {remedy}")
 
-    def cannot_read(self, what: str, error: Exception) -> SourceError | None:
-        """Return the error for a query that failed; None when it is temporary, and its own words have to do."""
+    def cannot_read(self, what: str, error: Exception) -> Exception:
+        """Return the error for a query that failed; one that is no :class:`SourceError` is temporary."""
         if isinstance(error, TimeoutError):
             msg = (
                 f"{self}: {what} had no answer within {self._timeout:g} s and was cancelled; add an index on the "
@@ -75,7 +76,9 @@ class PostgresPlace:
         for kind, remedy in _REMEDIES:
             if isinstance(error, kind):
                 return SourceError(f"cannot read {what} at {self}: {self._said(error)}; {remedy}")
-        return None
+        if isinstance(error, _LOST):
+            return ConnectionError(f"{self}: the connection was lost: {self._said(error)}")
+        return error
 
     def _said(self, error: Exception) -> str:
         text = " ".join(without_secrets(str(error)).split()) or type(error).__name__

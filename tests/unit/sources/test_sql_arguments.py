@@ -1,0 +1,110 @@
+"""Bad SQL arguments are refused when the DAG is parsed, with the parameter, its value and the remedy."""
+
+from __future__ import annotations
+
+import sys
+from subprocess import run
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
+
+TABLE = {"table": "orders", "cursor": ["updated_at", "id"]}
+QUERY = {"sql": "SELECT * FROM orders", "cursor": ["updated_at", "id"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"cursor": "id"}, "table=None and sql=None: neither is given; give one"),
+        (TABLE | QUERY, r"table='orders' and sql='SELECT \* FROM orders': both are given"),
+        (TABLE | {"cursor": []}, r"cursor=\[\] cannot be used; give a list with the name of at least one column"),
+        (TABLE | {"cursor": ""}, r"cursor=\[''\].*'' is not the name of a column"),
+        (TABLE | {"cursor": None}, "cursor=None cannot be used"),
+        (TABLE | {"cursor": ["id", 5]}, r"cursor=\['id', 5\].*5 is not the name of a column"),
+        (TABLE | {"cursor": ["id", "at", "id"]}, "the column 'id' is named twice"),
+        (TABLE | {"columns": ["id", "price"]}, "the cursor column 'updated_at' is not among them; add it"),
+        (TABLE | {"columns": ["id", "updated_at", "id"]}, "columns=.*'id' is named twice"),
+        (TABLE | {"columns": []}, r"columns=\[\] cannot be used"),
+        (TABLE | {"columns": "id"}, "columns='id' cannot be used; give a list"),
+        (TABLE | {"table": "shop."}, r"table='shop\.' cannot be used; give the name of a table"),
+        (TABLE | {"table": ""}, "table=''"),
+        (TABLE | {"table": "a\0b"}, "table="),
+        (TABLE | {"table": 5}, "table=5"),
+        (TABLE | {"parameters": {"a": 1}}, "parameters=.*they belong to a query"),
+        (QUERY | {"sql": "SELECT 1; SELECT 2"}, "sql='SELECT 1; SELECT 2' cannot be used; it has a semicolon"),
+        (QUERY | {"sql": "SELECT 1;"}, "semicolon"),
+        (QUERY | {"sql": "SELECT ';' --;\n;"}, "semicolon"),
+        (QUERY | {"sql": "  "}, "give the text of one SELECT"),
+        (QUERY | {"sql": 5}, "sql=5"),
+        (QUERY | {"parameters": {"day": 1}}, "sql has no ':day'"),
+        (QUERY | {"sql": "SELECT ':day', a::day -- :day", "parameters": {"day": 1}}, "sql has no ':day'"),
+        (QUERY | {"sql": "SELECT :cursor_low_0", "parameters": {"cursor_low_0": 1}}, "are taken; choose others"),
+        (TABLE | {"payload": "row"}, "payload='row' cannot be used; give one of 'rows', 'range'"),
+        (TABLE | {"max_rows": 0}, "max_rows=0 cannot be used"),
+        (TABLE | {"max_rows": True}, "max_rows=True"),
+        (TABLE | {"max_rows": 1.5}, r"max_rows=1\.5"),
+        (TABLE | {"settle": -1}, "settle=-1 cannot be used; give a number of seconds"),
+        (TABLE | {"settle": float("nan")}, "settle=nan"),
+        (TABLE | {"settle": "5"}, "settle='5'"),
+        (TABLE | {"timezone": "Berlin"}, "timezone='Berlin' cannot be used; give the name of a zone"),
+        (TABLE | {"timezone": "../etc/passwd"}, "timezone="),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_name_value_and_remedy(arguments: dict[str, Any], told: str) -> None:
+    """Each mistake names the parameter, shows what was given and says what to write instead."""
+    with pytest.raises(ConfigurationError, match=told):
+        check_sql_arguments(**arguments)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        r"SELECT '{\"a\":1}', '\:x', arr[:n], arr[1:n], '12:30', a::b, a :: b, ':day', \":day\" -- :day",
+        "SELECT ';' AS a, \"b;\", `c;` FROM t -- ; nothing\n/* ; */",
+        "SELECT 'it''s;' FROM t",
+        "SELECT at::date, '12:30', '{\"a\":1}', x::text FROM t",
+        r"SELECT '\:name' FROM t",
+    ],
+)
+def test_semicolons_and_colons_in_texts_names_and_comments_are_none(sql: str) -> None:
+    """What only looks like a second statement or a parameter is sent as it is."""
+    selection = check_sql_arguments(sql=f"{sql}\n, :day", parameters={"day": 1}, cursor="id")
+    compiled = sa.text(selection.text_to_bind).compile()
+    assert str(compiled) == f"{sql}\n, :day"
+    assert compiled.params == {"day": None}
+
+
+def test_one_column_may_be_given_as_a_text() -> None:
+    """A text is one column, never its letters."""
+    assert check_sql_arguments(table="orders", cursor="id").cursor == ("id",)
+
+
+@pytest.mark.parametrize(
+    ("table", "parts"),
+    [("orders", (None, "orders")), ("shop.orders", ("shop", "orders")), ("db.shop.orders", ("db.shop", "orders"))],
+)
+def test_what_stands_before_the_last_dot_is_the_schema(table: str, parts: tuple[str | None, str]) -> None:
+    """A table may be named with its schema, and with the database's name before that."""
+    assert check_sql_arguments(table=table, cursor="id").schema_and_name == parts
+
+
+def test_a_query_is_the_same_whatever_its_indentation_and_another_with_other_values() -> None:
+    """What a watermark watches does not change when a query is laid out anew; its parameters belong to it."""
+    one = check_sql_arguments(sql="SELECT *\n  FROM t WHERE a = :a", parameters={"a": 1}, cursor="id")
+    same = check_sql_arguments(sql=" SELECT * FROM t\n\n WHERE a = :a ", parameters={"a": 1}, cursor="id")
+    other = check_sql_arguments(sql="SELECT * FROM t WHERE a = :a", parameters={"a": 2}, cursor="id")
+    assert one.name == same.name == "query:56289f096e7b045c"
+    assert other.name != one.name
+
+
+def test_checking_loads_no_sqlalchemy() -> None:
+    """A DAG file is parsed often, and the check is part of that."""
+    code = (
+        "import sys; from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments; "
+        "print([name for name in ('sqlalchemy', 'asyncpg') if name in sys.modules])"
+    )
+    assert run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
