@@ -1,0 +1,13 @@
+"""The plugin by which Airflow finds this package's pages. Every Airflow process loads it, so it does nothing by itself."""
+
+from __future__ import annotations
+
+from airflow.plugins_manager import AirflowPlugin
+
+__all__ = ["IncrementalPlugin"]
+
+
+class IncrementalPlugin(AirflowPlugin):
+    """Registered by the entry point ``airflow.plugins``."""
+
+    name = "incremental"
