@@ -1,0 +1,167 @@
+"""What of a listing is delivered: pure decisions over objects, with no S3, no clock and no waiting in them.
+
+The order is (last modified, key). A listing comes in any order, so a selection keeps the first so many objects that
+are above the cursor, or behind it inside the lateness window and not delivered before, in memory that does not grow
+with the listing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import pairwise
+
+from airflow_provider_incremental.sources.s3_listing import ListedObject, Position
+
+__all__ = ["Presence", "Selected", "Selection", "fingerprint", "is_folder_marker", "window_floor"]
+
+_SORTED_AT_ONCE = 5_000  # few enough that sorting them in does not hold up the event loop
+_START_OF_TIME = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+def fingerprint(each: ListedObject) -> bytes:
+    """Return the identity of one version of one object, in 16 bytes. It is kept in stores: it may never change."""
+    # Neither an etag nor a time holds a NUL, so the three parts cannot be confused whatever the key holds.
+    text = f"{each.etag}\x00{each.last_modified.isoformat()}\x00{each.key}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+
+
+def is_folder_marker(each: ListedObject) -> bool:
+    """Whether an object only stands for a folder, as consoles and file systems make them."""
+    return each.size == 0 and each.key.endswith("/")
+
+
+def window_floor(low: Position, lateness: float) -> dt.datetime:
+    """Return the time from which objects behind the cursor are read again."""
+    try:
+        return low[0] - dt.timedelta(seconds=lateness)
+    except OverflowError:
+        return _START_OF_TIME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selected:
+    """The first objects of a complete listing, in order.
+
+    :param cut: whether the listing holds more to deliver than what was kept of it.
+    :param newest: the position of the last object under the bound, delivered or not; None when there is none.
+    """
+
+    objects: list[ListedObject]
+    cut: bool
+    newest: Position | None
+
+
+class Selection:
+    """Picks what one poll can deliver from the pages of one listing.
+
+    :param low: the position of the cursor; None takes everything.
+    :param lateness: seconds behind ``low`` in which objects are taken that were not seen.
+    :param bound: objects modified later than this wait for a later poll.
+    :param seen: fingerprints of what was delivered before.
+    :param wanted: whether an object is one that the user means; the others only move the watermark.
+    :param capacity: keep the first so many.
+    """
+
+    def __init__(
+        self,
+        *,
+        low: Position | None,
+        lateness: float,
+        bound: dt.datetime,
+        seen: AbstractSet[bytes],
+        wanted: Callable[[ListedObject], bool],
+        capacity: int,
+    ) -> None:
+        self._low = low
+        self._floor = _START_OF_TIME if low is None else window_floor(low, lateness)
+        self._rereads = lateness > 0
+        self._bound = bound
+        self._seen = seen
+        self._wanted = wanted
+        self._capacity = capacity
+        self._kept: list[ListedObject] = []
+        self._last_kept: Position | None = None
+        self._cut = False
+        self._newest: Position | None = None
+
+    def offer(self, objects: Iterable[ListedObject]) -> None:
+        """Consider the objects of one page."""
+        for each in objects:
+            if each.last_modified > self._bound:
+                continue
+            position = each.position
+            if self._newest is None or position > self._newest:
+                self._newest = position
+            if self._is_in_reach(position) and self._wanted(each):
+                self._consider(each, position)
+
+    def result(self) -> Selected:
+        """Return what was selected, after the last page."""
+        self._sort()
+        return Selected(objects=self._kept, cut=self._cut, newest=self._newest)
+
+    def _is_in_reach(self, position: Position) -> bool:
+        if self._low is None or position > self._low:
+            return True
+        return self._rereads and position[0] >= self._floor
+
+    def _consider(self, each: ListedObject, position: Position) -> None:
+        if self._last_kept is not None and position > self._last_kept:
+            return
+        if self._seen and fingerprint(each) in self._seen:
+            return
+        self._kept.append(each)
+        if len(self._kept) >= self._capacity + _SORTED_AT_ONCE:
+            self._sort()
+
+    def _sort(self) -> None:
+        self._kept.sort()
+        # Some servers repeat an object on two pages.
+        repeated = {at for at, (one, other) in enumerate(pairwise(self._kept)) if one == other}
+        if repeated:
+            self._kept = [each for at, each in enumerate(self._kept) if at not in repeated]
+        if len(self._kept) > self._capacity:
+            self._cut = True
+            del self._kept[self._capacity :]
+            self._last_kept = self._kept[-1].position
+
+
+class Presence:
+    """Notes what is there already, for a start at the newest object: its position, and the window behind it.
+
+    :param bound: objects modified later than this are still to come.
+    """
+
+    def __init__(self, *, lateness: float, bound: dt.datetime) -> None:
+        self.newest: Position | None = None
+        self._lateness = lateness
+        self._bound = bound
+        self._marks: list[tuple[dt.datetime, bytes]] = []
+        self._prune_at = _SORTED_AT_ONCE
+
+    def offer(self, objects: Iterable[ListedObject]) -> None:
+        """Note the objects of one page."""
+        for each in objects:
+            if each.last_modified > self._bound:
+                continue
+            if self.newest is None or each.position > self.newest:
+                self.newest = each.position
+            if self._lateness > 0 and each.last_modified >= window_floor(self.newest, self._lateness):
+                self._marks.append((each.last_modified, fingerprint(each)))
+        if len(self._marks) >= self._prune_at:
+            self._prune()
+            self._prune_at = 2 * len(self._marks) + _SORTED_AT_ONCE
+
+    def fingerprints(self) -> tuple[bytes, ...]:
+        """Return those of the objects in the window behind the newest, after the last page."""
+        self._prune()
+        return tuple(mark for _, mark in self._marks)
+
+    def _prune(self) -> None:
+        if self.newest is not None:
+            floor = window_floor(self.newest, self._lateness)
+            self._marks = [(moment, mark) for moment, mark in self._marks if moment >= floor]

@@ -1,0 +1,268 @@
+"""The S3 source: the objects of one bucket below a prefix, in the total order of (last modified, key).
+
+What a listing can and cannot tell decides how a poll works:
+
+* Keys come sorted by key, not by time, so a poll lists the whole prefix and nothing of a listing counts before its end.
+* An object that is written while the listing runs may land behind the scan. So a poll takes objects only up to a bound:
+  the server's own time before the listing began, minus ``settle``. What is newer waits for the next poll.
+* A multipart upload is dated when it began and appears when it ends. So each poll also takes objects inside the
+  ``lateness`` window behind the cursor whose fingerprint was not delivered before.
+
+Between two polls only ``_left_over`` is kept: the rest of a listing that had more objects than one batch takes. It is
+used only when the cursor stands exactly where that batch ended and that batch is among what was seen, so it may be lost
+at any time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from collections.abc import Set as AbstractSet
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.core.source import Baseline, Found, Source
+from airflow_provider_incremental.core.watermark import Cursor, Watches
+from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments
+from airflow_provider_incremental.sources.s3_errors import Place
+from airflow_provider_incremental.sources.s3_listing import (
+    ListedObject,
+    ListingClient,
+    ListingClientFactory,
+    Position,
+    S3Listing,
+)
+from airflow_provider_incremental.sources.s3_pattern import compile_pattern
+from airflow_provider_incremental.sources.s3_selection import (
+    Presence,
+    Selection,
+    fingerprint,
+    is_folder_marker,
+    window_floor,
+)
+
+__all__ = ["S3KeySource", "cursor_from"]
+
+_KEPT_OF_A_LISTING = 20_000
+_LEFT_OVER_LASTS = 30.0
+
+
+def cursor_from(moment: dt.datetime) -> Position:
+    """Return the cursor that lies just below every object modified at a moment or later.
+
+    :param moment: aware, in any zone.
+    :raises SourceError: when it has no time zone.
+
+    >>> cursor_from(dt.datetime(2026, 1, 31, tzinfo=dt.UTC))[1]
+    ''
+    """
+    return _position(moment)
+
+
+class S3KeySource(Source):
+    """Delivers every object below a prefix once for each of its versions that a poll meets.
+
+    :param bucket: the bucket's name.
+    :param prefix: only keys that start with it.
+    :param pattern: only keys whose part after the prefix matches this glob; see
+        :mod:`airflow_provider_incremental.sources.s3_pattern`. Other objects move the watermark all the same.
+    :param settle: seconds that the upper edge of a poll stays behind the server's clock; at least 1, because S3 stamps
+        objects with whole seconds.
+    :param lateness: seconds behind the cursor in which objects that appear late are still delivered: give as long as
+        the longest multipart upload takes. 0 turns this off.
+    :param client: an aiobotocore S3 client, which stays the caller's, or what makes one:
+        ``S3Hook(aws_conn_id=...).get_async_conn``.
+    :param conn_id: the connection behind the client, as error messages name it.
+    :param monotonic: seconds that never go backwards; for tests.
+    :raises ConfigurationError: when an argument cannot be used.
+
+    An item is a dictionary of bucket, key, uri (percent-encoded), size, etag, last_modified (aware) and storage_class.
+
+    >>> S3KeySource(bucket="landing", prefix="orders/", client=client).watches.source
+    's3://landing/orders/'
+    """
+
+    def __init__(
+        self,
+        *,
+        bucket: str,
+        prefix: str = "",
+        pattern: str | None = None,
+        settle: float = 2.0,
+        lateness: float = 3600.0,
+        client: ListingClient | ListingClientFactory,
+        conn_id: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        check_s3_arguments(bucket=bucket, prefix=prefix, pattern=pattern, settle=settle, lateness=lateness)
+        self.lateness = float(lateness)
+        self._bucket = bucket
+        self._prefix = prefix
+        self._pattern = None if pattern is None else compile_pattern(pattern)
+        self._settle = dt.timedelta(seconds=settle)
+        self._monotonic = monotonic
+        place = Place(bucket=bucket, prefix=prefix, conn_id=conn_id)
+        self._listing = S3Listing(place=place, client=client, monotonic=monotonic)
+        self._left_over: _LeftOver | None = None
+
+    @property
+    def watches(self) -> Watches:
+        """The prefix, and a cursor of time and key."""
+        return Watches(source=f"s3://{self._bucket}/{self._prefix}", cursor="last_modified,key")
+
+    async def poll(self, low: Cursor, limit: int, seen: Collection[bytes]) -> Found:
+        """Return the first ``limit`` objects above ``low``, and late ones behind it, in order.
+
+        :raises S3ListingError: when the prefix cannot be listed to its end.
+        """
+        position = None if low is None else _position(low)
+        known = seen if isinstance(seen, AbstractSet) else frozenset(seen)
+        left_over, self._left_over = self._left_over, None
+        if left_over is None or not self._goes_on(left_over, position, known):
+            left_over = await self._listed(position, max(limit, _KEPT_OF_A_LISTING), known)
+        return self._deliver(left_over, low, position, limit, known)
+
+    async def latest(self) -> Baseline:
+        """Return the position of the newest object, and what lies in the window behind it."""
+        scan = await self._listing.begin()
+        presence = Presence(lateness=self.lateness, bound=scan.asked_at - self._settle)
+        async with aclosing(scan.pages()) as pages:
+            async for objects in pages:
+                presence.offer(objects)
+        return Baseline(cursor=presence.newest, fingerprints=presence.fingerprints())
+
+    async def at(self, cursor: Cursor) -> Baseline:
+        """Return a baseline for a start at a cursor, or at a moment: everything behind it counts as delivered."""
+        if cursor is None:
+            return Baseline(cursor=None)
+        position = _position(cursor)
+        marks: list[bytes] = []
+        if self.lateness > 0:
+            floor = window_floor(position, self.lateness)
+            scan = await self._listing.begin()
+            async with aclosing(scan.pages()) as pages:
+                async for objects in pages:
+                    there = (each for each in objects if each.last_modified >= floor and each.position <= position)
+                    marks.extend(map(fingerprint, there))
+        return Baseline(cursor=position, fingerprints=tuple(marks))
+
+    def in_window(self, high: Cursor, low: Cursor) -> bool:
+        """Whether the window behind ``low`` reaches down to ``high``."""
+        if low is None or high is None:
+            return high is not None
+        return _position(high)[0] >= window_floor(_position(low), self.lateness)
+
+    async def aclose(self) -> None:
+        """Give back the client, unless it is the caller's."""
+        self._left_over = None
+        await self._listing.aclose()
+
+    def _goes_on(self, left_over: _LeftOver, position: Position | None, seen: AbstractSet[bytes]) -> bool:
+        """Whether a poll may deliver the rest of the listing before.
+
+        That the cursor stands where that batch ended is not enough: a batch of late objects does not move it. So the
+        batch must also be among what was seen, which shows that it was committed, and that nobody wants it again.
+        """
+        return (
+            left_over.position == position
+            and self._monotonic() - left_over.listed_at <= _LEFT_OVER_LASTS
+            and (self.lateness <= 0 or left_over.delivered <= seen)
+        )
+
+    async def _listed(self, low: Position | None, capacity: int, seen: AbstractSet[bytes]) -> _LeftOver:
+        scan = await self._listing.begin()
+        bound = scan.asked_at - self._settle
+        selection = Selection(
+            low=low, lateness=self.lateness, bound=bound, seen=seen, wanted=self._wanted, capacity=capacity
+        )
+        async with aclosing(scan.pages()) as pages:
+            async for objects in pages:
+                selection.offer(objects)
+        selected = selection.result()
+        return _LeftOver(
+            objects=deque(selected.objects),
+            cut=selected.cut,
+            newest=selected.newest,
+            note=None if low is None or low[0] <= bound else _ahead(low, bound),
+            listed_at=self._monotonic(),
+        )
+
+    def _deliver(
+        self, listed: _LeftOver, low: Cursor, position: Position | None, limit: int, seen: AbstractSet[bytes]
+    ) -> Found:
+        taken: dict[bytes, ListedObject] = {}
+        while listed.objects and len(taken) < limit:
+            each = listed.objects.popleft()
+            mark = fingerprint(each)
+            if mark not in seen:
+                taken[mark] = each
+        more = bool(listed.objects) or listed.cut
+        reached = [position, listed.newest if not more else None, *(each.position for each in taken.values())]
+        high = max((each for each in reached if each is not None), default=None)
+        if listed.objects:
+            listed.position, listed.delivered = high, frozenset(taken)
+            self._left_over = listed
+        return Found(
+            high=low if high == position else high,
+            items=[self._item(each) for each in taken.values()],
+            fingerprints=tuple(taken),
+            more=more,
+            note=listed.note,
+        )
+
+    def _wanted(self, each: ListedObject) -> bool:
+        if is_folder_marker(each):
+            return False
+        return self._pattern is None or self._pattern.fullmatch(each.key, len(self._prefix)) is not None
+
+    def _item(self, each: ListedObject) -> dict[str, Any]:
+        return {
+            "bucket": self._bucket,
+            "key": each.key,
+            "uri": f"s3://{self._bucket}/{quote(each.key, errors='surrogateescape')}",
+            "size": each.size,
+            "etag": each.etag,
+            "last_modified": each.last_modified,
+            "storage_class": each.storage_class,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class _LeftOver:
+    """What a complete listing holds for this poll and for the next ones."""
+
+    objects: deque[ListedObject]
+    cut: bool
+    newest: Position | None
+    note: str | None
+    listed_at: float
+    position: Position | None = None
+    delivered: frozenset[bytes] = frozenset()
+
+
+def _position(cursor: Cursor) -> Position:
+    """Return the position that a stored cursor means; a moment alone lies below every object of that moment."""
+    match cursor:
+        case (moment, key):
+            pass
+        case _:
+            moment, key = cursor, ""
+    if not isinstance(moment, dt.datetime) or moment.tzinfo is None or not isinstance(key, str):
+        msg = (
+            f"cursor={cursor!r} is no position among S3 objects; give a time with its zone, "
+            "or a pair of such a time and a key"
+        )
+        raise SourceError(msg)
+    return moment.astimezone(dt.UTC), key
+
+
+def _ahead(low: Position, bound: dt.datetime) -> str:
+    return (
+        f"the watermark is at {low[0].isoformat()}, ahead of the server's clock minus settle, {bound.isoformat()}: "
+        "newer objects wait until then"
+    )

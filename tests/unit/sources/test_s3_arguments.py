@@ -1,0 +1,80 @@
+"""What the DAG parser refuses: each message names the parameter, its value and the remedy."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import airflow_provider_incremental
+from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bucket": ""}, r"bucket=''"),
+        (
+            {"bucket": "s3://landing/orders/"},
+            r"bucket='s3://landing/orders/' .* bucket='landing', and prefix='orders/?'",
+        ),
+        ({"bucket": "s3a://landing"}, r"bucket='s3a://landing' .* bucket='landing'$"),
+        ({"bucket": "landing/orders"}, r"bucket='landing/orders' .* bucket='landing', and prefix='orders'"),
+        ({"bucket": "s3://[x"}, r"bucket='s3://\[x' .* give the name alone"),
+        ({"bucket": "my bucket"}, r"bucket='my bucket'"),
+        ({"bucket": None}, r"bucket=None"),
+        ({"bucket": ["landing"]}, r"bucket=\['landing'\]"),
+        ({"prefix": "s3://landing/orders/"}, r"prefix='s3://landing/orders/' .* prefix='orders/'"),
+        ({"prefix": "s3://landing"}, r"prefix='s3://landing' .* prefix=''"),
+        ({"prefix": None}, r"prefix=None"),
+        ({"prefix": "é" * 600}, r"1200 bytes"),
+        ({"pattern": "a[b"}, r"pattern='a\[b'"),
+        ({"pattern": 3}, r"pattern=3"),
+        ({"settle": -1}, r"settle=-1 "),
+        ({"settle": 0}, r"settle=0 .* 1 to"),
+        ({"settle": "2"}, r"settle='2'"),
+        ({"settle": True}, r"settle=True"),
+        ({"lateness": -0.5}, r"lateness=-0.5"),
+        ({"lateness": math.inf}, r"lateness=inf"),
+        ({"lateness": math.nan}, r"lateness=nan"),
+        ({"limit": 0}, r"limit=0"),
+        ({"limit": 1.5}, r"limit=1.5"),
+        ({"limit": True}, r"limit=True"),
+    ],
+)
+def test_refused(arguments, message):
+    """A mistake is named with its value and what to write instead."""
+    with pytest.raises(ConfigurationError, match=message):
+        check_s3_arguments(**{"bucket": "landing", **arguments})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"bucket": "my.bucket-1_old"},
+        {"bucket": "arn:aws:s3:eu-central-1:123456789012:accesspoint/mine"},
+        {"prefix": "/odd//prefix/"},
+        {"prefix": "https://crawled.example/"},
+        {"pattern": "**/*.csv"},
+        {"settle": 1, "lateness": 0, "limit": 1},
+    ],
+)
+def test_accepted(arguments):
+    """What S3 allows is not refused."""
+    check_s3_arguments(**{"bucket": "landing", **arguments})
+
+
+def test_checking_loads_no_client():
+    """The check runs in every DAG file, so it stays cheap to import."""
+    code = (
+        "import sys, airflow_provider_incremental.sources.s3_arguments;"
+        "print([name for name in ('airflow', 'boto3', 'botocore', 'aiobotocore', 'sqlalchemy') if name in sys.modules])"
+    )
+    home = Path(airflow_provider_incremental.__file__).parents[1]
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=home)
+    assert shown.stdout.strip() == "[]"
