@@ -10,7 +10,7 @@ _LONGEST = 1000
 _URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@")  # up to the last @: a password may have one as well
 _NAMED_SECRET = re.compile(
     r"(?i)((?:password|passwd|pwd|passphrase|secret|token|account_?key|access_?key|api_?key|private_?key|signature"
-    r"|credential|authorization)[\w-]*['\"]?\s*[=:]\s*(?:bearer\s|basic\s)?)"
+    r"|credential|authorization)(?![\w-]*Error\b)[\w-]*['\"]?\s*[=:]\s*(?:bearer\s|basic\s)?)"
     r"('[^']*'|\"[^\"]*\"|[^\s&,;)]+)"
 )
 

@@ -46,6 +46,7 @@ def test_secrets_are_taken_out(text: str) -> None:
         "see https://example.org/a:b for help, or mail me@example.org",
         "password authentication failed for user app",
         "s3://bucket/prefix is empty",
+        "NoCredentialsError: Unable to locate credentials",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
