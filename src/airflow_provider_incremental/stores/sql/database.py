@@ -44,8 +44,8 @@ class Database:
     def __init__(self, *, url: URL) -> None:
         self.where = shown(url)
         self.dialect = DIALECTS[url.get_backend_name()]
-        self.engine = create_engine(url, autocommit=self.dialect.autocommits)
-        self._writer = self.engine.execution_options(**self.dialect.write_options)
+        self.engine = create_engine(url)
+        self._singles = self.engine.execution_options(**self.dialect.single_options)
         # SQLite's own wait for its lock has to end first, or its error would never be seen.
         self._timeout = _TIMEOUT + BUSY_TIMEOUT if self.dialect.begin_write else _TIMEOUT
 
@@ -53,7 +53,7 @@ class Database:
         """Run statements that only read, each by itself."""
 
         async def once(_: _Once) -> Result:
-            async with self.engine.connect() as connection:
+            async with self._singles.connect() as connection:
                 return await work(connection)
 
         return await self._attempts(once, repeatable=True)
@@ -66,7 +66,7 @@ class Database:
         """
 
         async def once(attempt: _Once) -> Result:
-            async with self._writer.connect() as connection:
+            async with self.engine.connect() as connection:
                 if self.dialect.begin_write:
                     await connection.exec_driver_sql(self.dialect.begin_write)
                 result = await work(connection)
@@ -78,19 +78,33 @@ class Database:
 
     async def statement(self, work: Work[Result], *, repeatable: bool) -> Result:
         """Run a single statement that writes, as its own transaction."""
-        if not self.dialect.autocommits:
+        if not self.dialect.single_options:
             return await self.write(work, repeatable=repeatable)
 
         async def once(attempt: _Once) -> Result:
+            async with self._singles.connect() as connection:
+                attempt.perhaps_applied = True
+                result = await work(connection)
+                await connection.commit()
+                return result
+
+        return await self._attempts(once, repeatable=repeatable)
+
+    async def driver_statement(self, work: Work[Result]) -> Result:
+        """Run a single statement on the driver's own connection, past SQLAlchemy, which begins no transaction then.
+
+        It may be repeated.
+        """
+
+        async def once(_: _Once) -> Result:
             connection = await self.engine.connect()
-            attempt.perhaps_applied = True
             try:
                 return await work(connection)
             finally:
                 # Nothing has to be rolled back, so this waits for nothing, and needs no task that outlives a cancel.
                 await connection.close()
 
-        return await self._attempts(once, repeatable=repeatable)
+        return await self._attempts(once, repeatable=True)
 
     async def aclose(self) -> None:
         """Close every connection."""

@@ -68,17 +68,15 @@ def shown(url: URL) -> str:
     return url.set(drivername=url.get_backend_name(), query={}).render_as_string(hide_password=True)
 
 
-def create_engine(url: URL, *, autocommit: bool = False) -> AsyncEngine:
+def create_engine(url: URL) -> AsyncEngine:
     """Return an engine with a small pool for an address from :func:`store_url`; nothing connects yet.
 
-    :param autocommit: on PostgreSQL, begin no transaction unless a connection is set to an isolation level, which
-        saves two round trips a statement. SQLite begins none by itself in any case.
+    On SQLite nobody begins a transaction but who sends BEGIN.
     """
     backend = url.get_backend_name()
     options: dict[str, Any] = {}
     if backend == "postgresql":
-        level = "AUTOCOMMIT" if autocommit else "READ COMMITTED"
-        options = {"connect_args": _postgresql_arguments(url), "isolation_level": level}
+        options = {"connect_args": _postgresql_arguments(url), "isolation_level": "READ COMMITTED"}
         url = url.set(query={})
     elif backend == "mysql":
         options = {"connect_args": _mysql_arguments(url), "isolation_level": "READ COMMITTED"}
@@ -184,7 +182,12 @@ def _refuse_silent(connection: Any, *_: object) -> None:
 
 
 def _prepare_sqlite(connection: Any, *_: object) -> None:
-    cursor = connection.cursor()
-    for setting in ("journal_mode=WAL", f"busy_timeout={int(BUSY_TIMEOUT * 1000)}", "foreign_keys=ON"):
-        cursor.execute(f"PRAGMA {setting}")
-    cursor.close()
+    try:
+        cursor = connection.cursor()
+        for setting in ("journal_mode=WAL", f"busy_timeout={int(BUSY_TIMEOUT * 1000)}", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {setting}")
+        cursor.close()
+    except BaseException:
+        # Nobody else closes a connection that never came into use, and its thread would keep the process from ending.
+        connection.close()
+        raise

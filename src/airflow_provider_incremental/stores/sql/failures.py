@@ -130,14 +130,14 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _by_code(error: BaseException) -> Failure | None:
+    # Errors of PyMySQL, which aiomysql raises, begin with their number; some of its releases give a vaguer state, too.
+    if type(error).__module__.startswith("pymysql") and error.args and isinstance(error.args[0], int):
+        return _BY_MYSQL_NUMBER.get(error.args[0])
     state = getattr(error, "sqlstate", None)
     if isinstance(state, str):
         return _BY_SQLSTATE.get(state) or _BY_SQLSTATE_CLASS.get(state[:2])
     if isinstance(error, sqlite3.Error):
         return _by_sqlite(error)
-    # Errors of PyMySQL, which aiomysql raises, begin with their number.
-    if type(error).__module__.startswith("pymysql") and error.args and isinstance(error.args[0], int):
-        return _BY_MYSQL_NUMBER.get(error.args[0])
     return None
 
 

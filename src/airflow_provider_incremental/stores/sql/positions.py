@@ -100,7 +100,7 @@ class Positions:
     async def _commit(self, watermark: Watermark, values: dict[str, Any], rows: list[EncodedBatch]) -> Any:
         """Return the moved row, or None. Doing it twice is a conflict, which is what makes it safe to repeat."""
         if self._database.dialect.commits_in_one_statement:
-            return await self._database.statement(lambda each: hot_commit(each, values, rows), repeatable=True)
+            return await self._database.driver_statement(lambda each: hot_commit(each, values, rows))
 
         async def work(connection: AsyncConnection) -> Any:
             if (await connection.execute(statements.MOVE, values)).rowcount == 0:

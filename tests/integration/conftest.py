@@ -1,0 +1,60 @@
+"""A migrated database of each kind, and stores on it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_incremental.stores.sql.store import SqlStore
+from tests.databases import migrated
+
+
+@pytest.fixture(params=["postgresql", "mysql", "sqlite"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a database of each kind, with the store's tables."""
+    if request.param == "sqlite":
+        return await migrated(f"sqlite:///{tmp_path}/store.db")
+    return await migrated(
+        request.getfixturevalue("postgres_database" if request.param == "postgresql" else "mysql_database")
+    )
+
+
+@pytest.fixture
+async def postgres(postgres_database: str) -> str:
+    """The address of a PostgreSQL database with the store's tables."""
+    return await migrated(postgres_database)
+
+
+@pytest.fixture
+async def mysql(mysql_database: str) -> str:
+    """The address of a MariaDB or MySQL database with the store's tables."""
+    return await migrated(mysql_database)
+
+
+@pytest.fixture
+async def sqlite(tmp_path: Path) -> str:
+    """The address of a SQLite file with the store's tables."""
+    return await migrated(f"sqlite:///{tmp_path}/store.db")
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Callable[..., SqlStore]]:
+    """Open stores that are closed after the test, and that then have every connection back."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        def open_store(url: str, **options: Any) -> SqlStore:
+            store = SqlStore(url=url, **options)
+            stack.push_async_callback(_close, store)
+            return store
+
+        yield open_store
+
+
+async def _close(store: SqlStore) -> None:
+    out = store.database.engine.pool.checkedout()
+    await store.aclose()
+    assert out == 0, f"{out} connections were not given back"
