@@ -23,7 +23,7 @@ from airflow_provider_incremental.wiring.connections import TLS_EXTRAS, named_ex
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-__all__ = ["embedded_path", "open_store", "open_store_url", "store_url"]
+__all__ = ["embedded_path", "open_store", "open_store_url", "say_embedded_once", "store_url"]
 
 log = logging.getLogger(__name__)
 
@@ -69,14 +69,15 @@ async def open_store(given: str | None = None) -> AsyncGenerator[WatermarkStore,
 async def open_store_url(url: str) -> AsyncGenerator[WatermarkStore, None]:
     """Open the store of a URL that :func:`store_url` gave."""
     if url == f"sqlite:///{embedded_path()}":
-        _say_embedded_once()
+        say_embedded_once()
         await asyncio.to_thread(upgrade_embedded, embedded_path())
     async with shared_store(url) as store:
         yield store
 
 
 @cache
-def _say_embedded_once() -> None:
+def say_embedded_once() -> None:
+    """Tell an administrator, once a process, that the default store is in use."""
     log.warning(
         "watermarks are kept in %s, the default: it serves one machine only. Where triggerer and workers run on "
         "several machines, set [incremental] store to a database, and run `airflow-incremental db upgrade`",

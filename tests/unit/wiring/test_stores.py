@@ -1,0 +1,101 @@
+"""Which store a process opens: what the setting names, and nothing that it does not."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_incremental.core.errors import ConfigurationError, StoreNotMigratedError
+from airflow_provider_incremental.core.watermark import WatermarkKey
+from airflow_provider_incremental.wiring import stores
+from airflow_provider_incremental.wiring.stores import open_store, store_url
+from airflow_provider_incremental.wiring.sync import store_session
+
+
+def connection(monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:
+    """Define the Airflow connection ``the_store``."""
+    monkeypatch.setenv("AIRFLOW_CONN_THE_STORE", json.dumps(parts))
+    monkeypatch.setenv("AIRFLOW__INCREMENTAL__STORE", "conn:the_store")
+
+
+def test_a_connection_becomes_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With everything quoted that could be mistaken, and of the extras only those about TLS."""
+    connection(
+        monkeypatch,
+        conn_type="postgres",
+        host="db.example.org",
+        port=5433,
+        login="air@flow",
+        password="p/w:@?",
+        schema="in cremental",
+        extra={"sslmode": "require", "options": "-c role=root", "sslrootcert": "/ca.pem"},
+    )
+    assert store_url() == (
+        "postgresql://air%40flow:p%2Fw%3A%40%3F@db.example.org:5433/in%20cremental?sslmode=require&sslrootcert=%2Fca.pem"
+    )
+
+
+def test_a_connection_without_the_rest_becomes_an_address_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host, port and password may be missing."""
+    connection(monkeypatch, conn_type="mysql", login="me", schema="db")
+    assert store_url() == "mysql://me@localhost/db"
+    connection(monkeypatch, conn_type="sqlite", host="/var/lib/store.db")
+    assert store_url() == "sqlite:////var/lib/store.db"
+
+
+def test_a_connection_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the setting, the kind, and those that would do."""
+    connection(monkeypatch, conn_type="aws", password="secret")
+    with pytest.raises(ConfigurationError, match=r"\[incremental\] store = conn:the_store .*'aws'.*postgres") as error:
+        store_url()
+    assert "secret" not in str(error.value)
+
+
+def test_a_url_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given explicitly wins over the setting."""
+    monkeypatch.setenv("AIRFLOW__INCREMENTAL__STORE", "postgresql://a@b/c")
+    assert store_url() == "postgresql://a@b/c"
+    assert store_url("sqlite:////x.db") == "sqlite:////x.db"
+
+
+def test_the_default_makes_its_own_tables_and_says_once_whom_it_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A SQLite file under AIRFLOW_HOME."""
+    monkeypatch.setattr(stores, "airflow_home", lambda: tmp_path)
+    stores.say_embedded_once.cache_clear()
+    for _ in range(2):
+        with store_session() as session:
+            assert session.run(session.store.load(WatermarkKey("orders"))) is None
+    assert (tmp_path / "incremental.db").exists()
+    said = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(said) == 1
+    assert "one machine only" in said[0].getMessage()
+
+
+async def test_any_other_file_is_not_made(tmp_path: Path) -> None:
+    """Only the default upgrades itself: the message says which command makes the tables."""
+    (tmp_path / "other.db").touch()
+    async with open_store(f"sqlite:///{tmp_path / 'other.db'}") as store:
+        with pytest.raises(StoreNotMigratedError, match="airflow-incremental db upgrade"):
+            await store.load(WatermarkKey("orders"))
+
+
+async def test_an_unknown_scheme_is_refused() -> None:
+    """The message names the setting and what is known, and no password."""
+    with pytest.raises(ConfigurationError, match=r"\[incremental\] store.*oracle.*postgresql") as error:
+        async with open_store("oracle://me:secret@db/x"):
+            pytest.fail("opened")
+    assert "secret" not in str(error.value)
+
+
+async def test_everything_in_one_loop_shares_one_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the embedded one; the last one out closes it."""
+    monkeypatch.setattr(stores, "airflow_home", lambda: tmp_path)
+    async with open_store() as one, open_store() as two:
+        assert one is two
+    async with open_store() as three:
+        assert three is not one
