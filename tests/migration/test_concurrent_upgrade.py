@@ -67,7 +67,7 @@ class Crowd:
         return sorted(answers)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def crowd() -> Iterator[Crowd]:
     with ExitStack() as stack:
         yield Crowd(stack)

@@ -13,8 +13,9 @@ import pytest
 import yaml
 from airflow.plugins_manager import AirflowPlugin
 from airflow.utils.db_manager import BaseDBManager
+from packaging.version import Version
 
-import airflow_provider_incremental
+from airflow_provider_incremental import __version__
 from airflow_provider_incremental.get_provider_info import get_provider_info
 
 ROOT = Path(__file__).parents[2]
@@ -72,5 +73,4 @@ def test_names_modules_that_are_there():
 def test_version_is_written_once():
     """Options say since when they are there, in versions up to this one."""
     options = [option for section in INFO["config"].values() for option in section["options"].values()]
-    versions = [tuple(map(int, option["version_added"].split("."))) for option in options]
-    assert max(versions) <= tuple(map(int, airflow_provider_incremental.__version__.split(".")))
+    assert max(Version(option["version_added"]) for option in options) <= Version(__version__)

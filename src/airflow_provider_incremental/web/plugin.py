@@ -1,4 +1,4 @@
-"""The plugin by which Airflow finds this package's pages. Every Airflow process loads it, so it does nothing by itself."""
+"""The plugin by which Airflow finds this package's pages; every Airflow process loads it, so it does nothing yet."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The command line ``airflow-incremental``: make the store's tables, look at watermarks, and move them."""

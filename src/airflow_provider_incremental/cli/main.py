@@ -1,0 +1,53 @@
+"""The entry of ``airflow-incremental``: reads the arguments, runs the action, prints its text or one line of error."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from importlib import import_module
+
+from airflow_provider_incremental.cli.commands import parse
+from airflow_provider_incremental.core.errors import IncrementalError
+from airflow_provider_incremental.core.redact import without_secrets
+
+__all__ = ["main"]
+
+FAILED = 1
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    :param arguments: without the program's name; those of this process when not given.
+    :return: 0, or 1 when the action failed. Wrong usage exits with 2.
+    """
+    given = parse(arguments)
+    # Airflow then looks for connections in its database, as its own commands do.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    try:
+        # What Airflow and its plugins print while they load would spoil JSON.
+        with redirect_stdout(sys.stderr):
+            module, _, name = given.action.partition(":")
+            text = getattr(import_module(module), name)(given)
+    except IncrementalError as error:
+        print(f"airflow-incremental: {without_secrets(str(error))}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return _print(text)
+
+
+def _print(text: str) -> int:
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name or a note may hold what this terminal has no letter for
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -1,0 +1,46 @@
+"""The store that a command works on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.store import WatermarkStore
+from airflow_provider_incremental.migrations.run import check
+from airflow_provider_incremental.wiring.airflow import AirflowNotFoundException
+from airflow_provider_incremental.wiring.stores import embedded_path, open_store_url, store_url
+
+__all__ = ["MEMORY", "opened", "url_of"]
+
+MEMORY = "memory://"
+
+
+def url_of(given: str | None) -> str:
+    """Return the URL of the store, with its password.
+
+    :param given: a URL or ``conn:`` and a connection's id; None for the one that is configured.
+    :raises ConfigurationError: when it leads to no store.
+    """
+    try:
+        return store_url(given)
+    except AirflowNotFoundException as error:
+        where = f"--store {given}" if given else "[incremental] store"
+        msg = (
+            f"{where} names a connection that Airflow does not find here: {error}. See `airflow connections list`, or "
+            "set AIRFLOW_CONN_<ID> where this command has no access to Airflow's database"
+        )
+        raise ConfigurationError(msg) from error
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncGenerator[WatermarkStore, None]:
+    """Open the store of a URL from :func:`url_of` for as long as the block lasts.
+
+    :raises StoreError: when it cannot be reached or its tables are not ready.
+    """
+    upgrades_itself = url == f"sqlite:///{embedded_path()}"
+    if not upgrades_itself and not url.startswith(MEMORY):
+        await check(url)  # opening a SQLite file that is not there would make it
+    async with open_store_url(url) as store:
+        yield store

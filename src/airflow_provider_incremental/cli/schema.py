@@ -1,0 +1,40 @@
+"""What ``airflow-incremental db`` does."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+
+from airflow_provider_incremental.cli.opening import MEMORY, url_of
+from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.migrations import HEAD, run
+from airflow_provider_incremental.stores.sql.engine import shown, store_url
+
+__all__ = ["check", "sql", "upgrade"]
+
+
+def upgrade(given: Namespace) -> str:
+    """Make or upgrade the store's tables; say whether there was anything to do."""
+    url = _database(given)
+    changed = asyncio.run(run.upgrade(url))
+    return f"store {shown(store_url(url))}: {'now' if changed else 'already'} at revision {HEAD}"
+
+
+def check(given: Namespace) -> str:
+    """Say that the store is there and ready; anything else is an error."""
+    url = _database(given)
+    asyncio.run(run.check(url))
+    return f"store {shown(store_url(url))}: ready, at revision {HEAD}"
+
+
+def sql(given: Namespace) -> str:
+    """Return the SQL that makes the tables."""
+    return run.sql(given.dialect or _database(given)).rstrip()
+
+
+def _database(given: Namespace) -> str:
+    url = url_of(given.store)
+    if url.startswith(MEMORY):
+        msg = "the store memory:// lives in one process and has no tables: it is for tests"
+        raise ConfigurationError(msg)
+    return url

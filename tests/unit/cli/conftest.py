@@ -1,0 +1,98 @@
+"""A store with some watermarks, and the command line run on it in this process."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_incremental.cli.main import main
+from airflow_provider_incremental.core.batch import Batch, NewBatch
+from airflow_provider_incremental.core.watermark import PollReport, Watches, Watermark, WatermarkKey
+from airflow_provider_incremental.migrations.run import upgrade_embedded
+from airflow_provider_incremental.wiring.sync import store_session
+
+NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
+WATCHES = Watches(source="postgresql://shop/public.orders", cursor="updated_at timestamptz, id bigint")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store in a file, looked into by its own operations."""
+
+    url: str
+
+    def __call__(self, operation: Callable) -> Any:
+        with store_session(self.url) as session:
+            return session.run(operation(session.store))
+
+    def load(self, *name: str) -> Watermark | None:
+        return self(lambda store: store.load(WatermarkKey(*name)))
+
+    def add(self, *name: str, cursor: Any = None, batches: int = 1) -> Watermark:
+        """Register a watermark and commit batches up to a cursor."""
+
+        async def work(store) -> Watermark:
+            watermark = await store.register(WatermarkKey(*name), WATCHES)
+            for _ in range(batches):
+                batch = NewBatch(low=None, high=cursor, items=["secret item"], count=1)
+                watermark, _ = await store.commit(watermark, cursor, [batch], PollReport())
+            return watermark
+
+        return self(work)
+
+    def report(self, *name: str, **report: Any) -> None:
+        self(lambda store: store.report(WatermarkKey(*name), PollReport(**report)))
+
+    def history(self, *name: str) -> list[Batch]:
+        return self(lambda store: store.history(WatermarkKey(*name)))
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a store without watermarks."""
+    path = tmp_path_factory.mktemp("store") / "empty.db"
+    upgrade_embedded(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def store(empty_store: bytes, tmp_path: Path) -> Store:
+    """A store without watermarks."""
+    path = tmp_path / "store.db"
+    path.write_bytes(empty_store)
+    return Store(f"sqlite:///{path}")
+
+
+@pytest.fixture
+def run(store: Store, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run a command on the store."""
+
+    def command(*arguments: str, url: str = store.url) -> Result:
+        capsys.readouterr()
+        try:
+            code = main([*arguments, "--store", url])
+        except SystemExit as leaving:
+            code = leaving.code
+        caught = capsys.readouterr()
+        return Result(code, caught.out, caught.err)
+
+    return command
