@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.sources.sql_engine import EngineReader
 from airflow_provider_incremental.sources.sql_postgres import PostgresReader
 from airflow_provider_incremental.sources.sql_readers import SqlReader
-from tests.integration.sql_stage import Database, Watcher, answering, arguments_of, make_orders
+from tests.integration.sql_stage import Database, Watcher, answering, arguments_of, make_orders, sqlite_database
 from tests.integration.tcp_proxy import Proxy, proxy_to
 
 SECRET = "s3cr3t-pass"
@@ -226,20 +227,63 @@ async def test_many_sources_share_few_connections(database: Database) -> None:
 
 
 async def test_when_every_connection_is_busy_the_poll_says_so(postgres_database: str) -> None:
-    """One connection, held by a slow query: another source is told that all of them are busy, and later gets it."""
+    """The only connection is lent out for longer than a poll waits: that is told, and over when it is given back."""
     database = Database(postgres_database)
     make_orders(database)
-    reader = database.reader(pool_size=1, timeout=0.5)
-    slow = asyncio.create_task(
-        database.source(sql="SELECT 1 AS id, pg_sleep(0.45)", cursor="id", reader=reader).poll(None, 1, frozenset())
+    reader = PostgresReader(arguments=answering(arguments_of(database.url)), pool_size=1, timeout=0.3)
+    source = database.source(reader=reader)
+    async with reader._reading("another source"):
+        with pytest.raises(SourceError, match=r"all connections of this process to it have been busy for 0\.3 s"):
+            await source.poll(None, 1, frozenset())
+    assert (await source.poll(None, 1, frozenset())).size == 0
+    await reader.aclose()
+
+
+async def test_polls_that_are_cancelled_leave_their_connections_in_order(database: Database) -> None:
+    """Ten watchers are stopped in the middle of a query: the one connection is free again, and nothing runs on."""
+    one = {"pool_size": 1} if database.kind == "postgresql" else {"threads": 10}
+    sleep = "pg_sleep(2)" if database.kind == "postgresql" else "SLEEP(2)"
+    reader = database.reader(**one)
+    for _ in range(10):
+        slow = database.source(sql=f"SELECT id, updated_at FROM orders WHERE {sleep} IS NOT NULL", reader=reader)
+        task = asyncio.create_task(slow.poll(None, 1, frozenset()))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert (await database.source(reader=reader).poll(None, 10, frozenset())).size == 1
+
+
+async def test_a_slow_query_of_sqlite_is_interrupted(tmp_path: Path) -> None:
+    """A file has no server that could stop a query: it is stopped from here, and its thread ends."""
+    database = sqlite_database(tmp_path)
+    before = threading.active_count()
+    endless = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id FROM n"
+    source = database.source(
+        sql=f"SELECT max(id) AS id FROM ({endless})", cursor="id", reader=database.reader(timeout=0.2)
     )
-    await asyncio.sleep(0)
+    with pytest.raises(SourceError, match="no answer within"):
+        await source.poll(None, 10, frozenset())
     async with asyncio.timeout(20):
-        while not slow.done():
+        while threading.active_count() > before:
             await asyncio.sleep(0.01)
-    assert slow.exception() is None
-    assert (await database.source(reader=reader).poll(None, 1, frozenset())).size == 0
-    await database.aclose()
+
+
+async def test_a_network_that_stays_silent_costs_no_thread_for_ever(mysql_database: str) -> None:
+    """Nothing comes and nothing breaks: the driver gives up by itself, and the threads are free for the next polls."""
+    database = Database(mysql_database)
+    make_orders(database)
+    before = threading.active_count()
+    async with behind_proxy(database) as (reached, proxy):
+        reader = reached.reader(timeout=0.3, threads=2)
+        source = reached.source(reader=reader)
+        await source.poll(None, 1, frozenset())
+        proxy.hang()
+        with pytest.raises(SourceError, match=r"within 0\.3 s|lost|timed out"):
+            await source.poll(None, 1, frozenset())
+        async with asyncio.timeout(30):
+            while threading.active_count() > before:
+                await asyncio.sleep(0.01)
 
 
 async def test_hung_threads_are_bounded_and_come_back(mysql_database: str) -> None:

@@ -309,6 +309,25 @@ async def test_47_a_partial_or_computed_index_is_no_key(database: Database, inde
         await database.source().poll(None, 10, frozenset())
 
 
+async def test_47_a_key_of_a_parent_says_nothing_of_the_tables_that_inherit(database: Database) -> None:
+    """Rows of children are read with the parent's, under no key of its own; as partitions they are."""
+    make_orders(database)
+    database.execute("CREATE TABLE more () INHERITS (orders)")
+    with pytest.raises(SourceError, match="no total order"):
+        await database.source().poll(None, 10, frozenset())
+
+
+async def test_46_a_not_null_that_was_never_checked_is_not_believed(database: Database) -> None:
+    """A constraint that was added NOT VALID lets old rows have NULL: they are found."""
+    database.execute(
+        "CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamp)",
+        "INSERT INTO orders VALUES (1, NULL)",
+        "ALTER TABLE orders ADD CONSTRAINT stamped NOT NULL updated_at NOT VALID",
+    )
+    with pytest.raises(SourceError, match="1 rows have NULL"):
+        await database.source().poll(None, 10, frozenset())
+
+
 async def test_a_view_is_watched_as_a_query_and_a_partitioned_table_as_a_table(database: Database) -> None:
     """A view has no key to check, which the message says; a partitioned table has one for all its parts."""
     database.execute(

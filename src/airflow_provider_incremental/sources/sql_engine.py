@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -21,6 +22,11 @@ __all__ = ["EngineReader"]
 Result = TypeVar("Result")
 Work = Callable[[sa.engine.Connection], Result]
 
+_DRIVER_TIMEOUTS = {
+    "mysqldb": ("connect_timeout", "read_timeout"),
+    "pymysql": ("connect_timeout", "read_timeout"),
+    "pymssql": ("login_timeout", "timeout"),
+}
 _GRACE = 2.0  # for a server that stops the query itself, so that it is the server that says so
 
 
@@ -65,6 +71,7 @@ class EngineReader:
     async def _call(self, what: str, work: Work[Result]) -> Result:
         if self._engine is None:
             self._engine = await self._make_engine()
+            _bound_by_driver(self._engine, self._timeout + _GRACE)
             self._place = EnginePlace(self._engine.url, timeout=self._timeout)
         call = _Call(self._engine, work, self._place, what, self._timeout)
         try:
@@ -74,6 +81,17 @@ class EngineReader:
         except sa.exc.SQLAlchemyError as error:
             self._engine = None
             raise self._place.cannot_connect(error) from error
+
+
+def _bound_by_driver(engine: sa.engine.Engine, seconds: float) -> None:
+    """Let a driver that can give up by itself do so, and free its thread, when the network swallows everything."""
+    names = _DRIVER_TIMEOUTS.get(engine.dialect.driver, ())
+
+    def connect(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> None:
+        for name in names:
+            options.setdefault(name, math.ceil(seconds))
+
+    sa.event.listen(engine, "do_connect", connect)
 
 
 class _Call:

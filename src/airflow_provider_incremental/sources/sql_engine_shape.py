@@ -56,6 +56,8 @@ def _table(
     if not inspector.has_table(name, schema=schema):
         msg = f"{place} has no {selection}; create it, correct the name ('schema.name' says which schema), or grant it"
         raise SourceError(msg)
+    # In this order: on SQLite, SQLAlchemy 1.4 sorts the columns for itself when it is asked for the key.
+    described = list(inspector.get_columns(name, schema=schema))
     key = frozenset(inspector.get_pk_constraint(name, schema=schema).get("constrained_columns") or ())
     columns = [
         Column(
@@ -63,7 +65,7 @@ def _table(
             type_name=f"of type {type(column['type']).__name__}",
             nullable=bool(column.get("nullable", True)) and column["name"] not in key,
         )
-        for column in inspector.get_columns(name, schema=schema)
+        for column in described
     ]
     return columns, [each for each in (key, *_unique(inspector, name, schema)) if each]
 

@@ -67,6 +67,10 @@ class Keyset:
         self._delivered = [self._selected(column) for column in columns]
         self._cursor = [self._relation.c[column.name] for column in cursor]
         self._nullable = [self._relation.c[column.name] for column in cursor if column.nullable]
+        self.nulls = (
+            self._limited(sa.select(sa.literal_column("1")).where(self._is_null()), 1) if self._nullable else None
+        )
+        """A query that finds a row without a place in the order; None where there cannot be any."""
 
     def above(self, given: int, limit: int) -> Statement:
         """Return the query of the rows above a cursor, in order.
@@ -92,10 +96,6 @@ class Keyset:
         """Return the query of the greatest value of the first cursor column, where that is later than an instant."""
         first = self._cursor[0]
         return self._limited(sa.select(first).where(first > instant).order_by(first.desc()), 1)
-
-    def nulls(self) -> Statement | None:
-        """Return a query that finds a row without a place in the order; None where there cannot be any."""
-        return self._limited(sa.select(sa.literal_column("1")).where(self._is_null()), 1) if self._nullable else None
 
     def count_nulls(self) -> Statement:
         """Return the query of how many rows have no place in the order."""

@@ -46,16 +46,25 @@ _INFINITIES: dict[Kind, frozenset[Any]] = {
 # asyncpg has an exact Python value for these and for arrays of them; for the others the text that the server writes.
 _EXACT = frozenset({*_CURSOR_KINDS, "bool", "oid", "time", "timetz", "json", "jsonb"})
 
+# A constraint that was added NOT VALID says nothing of the rows before it.
 _FACTS = """
-SELECT a.attname, a.attnotnull, a.atttypmod FROM pg_catalog.pg_attribute a
+SELECT a.attname, a.atttypmod, a.attnotnull AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_constraint k
+    WHERE k.conrelid = a.attrelid AND k.contype = 'n' AND NOT k.convalidated AND a.attnum = ANY (k.conkey)
+) AS never_null
+FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = pg_catalog.to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
 """
+# A table's key does not hold for the tables that inherit from it, whose rows are read with its own.
 _KEYS = """
 SELECT array_agg(a.attname::text) AS columns FROM pg_catalog.pg_index i
 CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS part(attnum, number)
 JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = part.attnum
 WHERE i.indrelid = pg_catalog.to_regclass($1) AND i.indisunique AND i.indisvalid
-AND i.indpred IS NULL AND i.indexprs IS NULL AND part.number <= i.indnkeyatts
+AND i.indpred IS NULL AND i.indexprs IS NULL AND part.number <= i.indnkeyatts AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_inherits h JOIN pg_catalog.pg_class c ON c.oid = h.inhparent
+    WHERE h.inhparent = i.indrelid AND c.relkind <> 'p'
+)
 GROUP BY i.indexrelid
 """
 _CLOSING = 5.0
@@ -193,7 +202,7 @@ def _column(attribute: Any, fact: Any) -> Column:
         name=attribute.name,
         kind=kind,
         type_name=f"of type {attribute.type.name}",
-        nullable=fact is None or not fact["attnotnull"],
+        nullable=fact is None or not fact["never_null"],
         as_text=attribute.type.schema != "pg_catalog" or attribute.type.name.removesuffix("[]") not in _EXACT,
         resolution=10.0**-digits if digits >= 0 else 1e-6,
         unsendable=infinities,

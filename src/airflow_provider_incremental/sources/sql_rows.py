@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Any
 
 from airflow_provider_incremental.core.errors import SourceError
@@ -61,8 +62,7 @@ class SqlRowSource(Source):
 
         :raises SourceError: when the selection cannot be read as configured, or the cursor does not fit it.
         """
-        try:
-            plan = await self._current_plan()
+        async with self._checked_plan() as plan:
             position = self._position(plan, low)
             rows = await self._above(plan, position, limit + 1)
             cursors = await self._cursors(plan, position, rows)
@@ -75,18 +75,15 @@ class SqlRowSource(Source):
             items = await self._items(plan, rows[:limit]) if self._selection.payload == "rows" else ()
             count = min(len(rows), limit)
             return Found(high=cursors[count - 1], items=items, count=count, more=more, note=self._note)
-        except Exception:
-            self._plan = None
-            raise
 
     async def latest(self) -> Baseline:
         """Return the cursor of the last row that a poll would deliver now."""
-        plan = await self._current_plan()
-        rows = () if plan.shape.empty else await self._fetch(plan.keyset.latest())
-        if not rows:
-            return Baseline(cursor=None)
-        plan.check_found(rows[0])
-        return Baseline(cursor=tuple(rows[0]))
+        async with self._checked_plan() as plan:
+            rows = () if plan.shape.empty else await self._fetch(plan.keyset.latest())
+            if not rows:
+                return Baseline(cursor=None)
+            plan.check_found(rows[0])
+            return Baseline(cursor=tuple(rows[0]))
 
     async def at(self, cursor: Cursor) -> Baseline:
         """Return the baseline for a start that a user gave: one value, or a list of them.
@@ -96,24 +93,27 @@ class SqlRowSource(Source):
 
         :raises SourceError: when a value cannot be read as one of its column.
         """
-        plan = await self._current_plan()
-        return Baseline(cursor=plan.parse_start(cursor))
+        async with self._checked_plan() as plan:
+            return Baseline(cursor=plan.parse_start(cursor))
 
     async def aclose(self) -> None:
         """Give the reader back."""
         await self._reader.aclose()
 
-    async def _current_plan(self) -> Plan:
-        if self._plan is None or self._plan_serves <= 0:
+    @contextlib.asynccontextmanager
+    async def _checked_plan(self) -> AsyncGenerator[Plan, None]:
+        """Lend the plan; after an error, and after so many uses, the selection is looked at again."""
+        plan, self._plan = self._plan, None
+        if plan is None or self._plan_serves <= 0:
             shape = await self._reader.describe(self._selection)
             plan = plan_of(self._selection, shape)
             await self._check_clock(plan)
             await self._refuse_nulls(plan)
             self._statements = {}
             self._plan_serves = 1 if shape.empty else _PLAN_LASTS
-            self._plan = plan
         self._plan_serves -= 1
-        return self._plan
+        yield plan
+        self._plan = plan
 
     def _position(self, plan: Plan, low: Cursor) -> tuple[Any, ...]:
         if low is None:
@@ -175,7 +175,7 @@ class SqlRowSource(Source):
 
     async def _refuse_nulls(self, plan: Plan) -> None:
         """A row without a place in the order would never be found: say so instead."""
-        statement = plan.keyset.nulls()
+        statement = plan.keyset.nulls
         if statement is None or not await self._fetch(statement):
             return
         ((count,),) = await self._fetch(plan.keyset.count_nulls())

@@ -84,9 +84,7 @@ def test_every_statement_can_be_written_in_every_dialect(dialect: str, kind: Kin
     columns = [Column(name="c", kind=kind), *COLUMNS[1:]]
     made = keyset(dialect, columns=columns)
     polls = [made.above(given, 11) for given in range(3)]
-    nulls = made.nulls()
-    assert nulls is not None
-    others = [made.latest(), made.clock(), made.ahead(sa.func.now()), nulls, made.count_nulls()]
+    others = [made.latest(), made.clock(), made.ahead(sa.func.now()), made.nulls, made.count_nulls()]
     texts = [written(dialect, statement) for statement in polls + others]
     edge = re.compile(r"localtimestamp|current_timestamp|now\(|utc_timestamp|strftime|systimestamp|sysdatetime", re.I)
     assert all(bool(edge.search(text)) == (kind is not Kind.INTEGER) for text in texts[:3])
@@ -131,7 +129,7 @@ def test_a_query_is_wrapped_as_it_is_with_its_parameters_bound() -> None:
 def test_columns_that_are_never_null_are_not_asked_about() -> None:
     """A condition on NULL is written for columns that may have one only."""
     assert "IS NOT NULL" not in written("sqlite", keyset("sqlite").above(0, 5))
-    assert keyset("sqlite").nulls() is None
+    assert keyset("sqlite").nulls is None
     nullable = [Column(name="updated_at", kind=Kind.INTEGER), COLUMNS[1]]
     assert "source_rows.updated_at IS NOT NULL" in written("sqlite", keyset("sqlite", columns=nullable).above(2, 5))
 
@@ -153,7 +151,7 @@ def test_describing_reads_no_rows_and_a_sample_reads_one() -> None:
 @pytest.fixture(scope="module")
 def memory() -> Iterator[sa.engine.Connection]:
     """A database in memory for statements of any dialect that is close enough."""
-    engine = sa.create_engine("sqlite://")
+    engine = sa.create_engine("sqlite://", future=True)
     with engine.connect() as connection:
         yield connection
     engine.dispose()
