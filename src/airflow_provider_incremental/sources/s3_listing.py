@@ -52,7 +52,7 @@ class S3Listing:
     """Lists one prefix.
 
     :param client: a client, which stays the caller's; or a factory of its context, which is entered at the first
-        listing, left by :meth:`aclose`, and made anew after an error that other credentials may cure.
+        listing and left by :meth:`aclose`, or with the error, after one that other credentials may cure.
     :param monotonic: seconds that never go backwards.
     """
 
@@ -91,14 +91,17 @@ class S3Listing:
             failure = listing_failed(error, place)
             if not failure.temporary:
                 with suppress(Exception):  # the error that made it useless says more than one of closing it
-                    await self.aclose()
+                    await self._give_back(error)
             raise failure from error
 
     async def aclose(self) -> None:
         """Give back the client, unless it is the caller's."""
+        await self._give_back(None)
+
+    async def _give_back(self, error: Exception | None) -> None:
         context, self._context, self._client = self._context, None, None
         if context is not None:
-            await context.__aexit__(None, None, None)
+            await context.__aexit__(type(error) if error else None, error, None)
 
     async def _opened(self) -> ListingClient:
         if not callable(self._given):

@@ -13,6 +13,7 @@ from asgiref.sync import sync_to_async
 from sqlalchemy.pool import NullPool
 
 from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.sources.s3_sharing import SharedClients
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_engine import EngineReader
 from airflow_provider_incremental.sources.sql_keyset import Statement
@@ -29,23 +30,41 @@ __all__ = ["TLS_EXTRAS", "ConnectionReader", "S3ClientFactory", "named_extras"]
 TLS_EXTRAS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
 _readers = SharedReaders()
+_clients = SharedClients()
 
 
 class S3ClientFactory:
-    """Makes asynchronous S3 clients from an Airflow connection, by way of the Amazon provider's hook.
+    """Gives asynchronous S3 clients of an Airflow connection, by way of the Amazon provider's hook.
 
-    The hook settles credentials, roles, region, endpoint, proxies and retries, as for every operator.
+    The hook settles credentials, roles, region, endpoint, proxies and retries, as for every operator. All factories of
+    one connection and region share one client in a process.
 
     :param aws_conn_id: the connection; None for what boto finds by itself.
+    :param region_name: the region; by default that of the connection.
     """
 
-    def __init__(self, *, aws_conn_id: str | None) -> None:
+    def __init__(self, *, aws_conn_id: str | None, region_name: str | None = None) -> None:
         self._aws_conn_id = aws_conn_id
+        self._region_name = region_name
 
     async def __call__(self) -> AbstractAsyncContextManager[Any]:
-        """Return the context of a new client."""
+        """Return the context of one use of the client."""
+        return _clients.lease((self._aws_conn_id, self._region_name), self._make)
+
+    async def _make(self) -> AbstractAsyncContextManager[Any]:
         module = await asyncio.to_thread(import_module, "airflow.providers.amazon.aws.hooks.s3")
-        context: AbstractAsyncContextManager[Any] = await module.S3Hook(aws_conn_id=self._aws_conn_id).get_async_conn()
+        parsers = await asyncio.to_thread(import_module, "airflow_provider_incremental.sources.s3_parser")
+        hook = module.S3Hook(aws_conn_id=self._aws_conn_id, region_name=self._region_name)
+        get_session = hook.get_session
+
+        # Called in a thread, by the hook, for the session of this client alone.
+        def get_listing_session(**arguments: Any) -> Any:
+            session = get_session(**arguments)
+            parsers.install(session)
+            return session
+
+        hook.get_session = get_listing_session
+        context: AbstractAsyncContextManager[Any] = await hook.get_async_conn()
         return context
 
 
