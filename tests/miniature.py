@@ -78,6 +78,7 @@ class Deployment:
         self.source = ListSource()
         self.events: list[Announcement] = []
         self.processed: list[str] = []
+        self.held: list[str] = []
         self.triggers: list[Trigger] = []
 
     def trigger(self, *, source: ListSource | None = None, airflow: str = "stores", **settings: Any) -> Trigger:
@@ -108,8 +109,10 @@ class Deployment:
         intake = self.intake(mine, holder=holder)
         while (taken := await intake.claim()) is not None:
             try:
-                self.processed += [item["name"] for item in taken.claim.batch.items or ()]
+                self.held = [item["name"] for item in taken.claim.batch.items or ()]
+                self.processed += self.held
                 await intake.acknowledge(taken)
+                self.held = []
             except ProcessDied:
                 taken.keeper.cancel()  # it dies with the process
                 raise
