@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from airflow_provider_incremental.core.errors import SourceError
@@ -61,13 +62,13 @@ class Plan:
         )
 
     @cached_property
-    def _places(self) -> list[int]:
+    def cursor_of(self) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+        """The function that returns the cursor of a row."""
         names = [column.name for column in self.delivered]
-        return [names.index(column.name) for column in self.cursor]
-
-    def cursor_of(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the cursor of a row."""
-        return tuple([row[place] for place in self._places])
+        places = [names.index(column.name) for column in self.cursor]
+        if len(places) > 1:
+            return itemgetter(*places)
+        return lambda row: (row[places[0]],)
 
     def check_cursor(self, cursor: Sequence[Any]) -> None:
         """Refuse values that do not have the types of the cursor columns.

@@ -144,7 +144,8 @@ class PostgresReader:
         """Lend a connection, and say in our words what goes wrong with it."""
         pool = await self._opened()
         try:
-            connection = await pool.acquire(timeout=self._timeout)
+            async with asyncio.timeout(self._timeout):
+                connection = await pool.acquire()
         except _FAILURES as error:
             self._ask_again = True
             raise self._place.cannot_connect(error, busy=_is_busy(pool)) from error

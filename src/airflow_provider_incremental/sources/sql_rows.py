@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Collection, Sequence
+from itertools import pairwise, repeat
+from operator import eq
 from typing import Any
 
 from airflow_provider_incremental.core.errors import SourceError
@@ -139,16 +141,13 @@ class SqlRowSource(Source):
 
     async def _cursors(self, plan: Plan, position: tuple[Any, ...], rows: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the cursor of each row, sure that it is a place in a total order above the position."""
-        cursors: list[tuple[Any, ...]] = []
-        before = position
-        for start in range(0, len(rows), _CHUNK):
-            for cursor in map(plan.cursor_of, rows[start : start + _CHUNK]):
-                if cursor == before:
-                    raise SourceError(self._not_total(plan, cursor, again=not cursors))
-                cursors.append(cursor)
-                before = cursor
-            await asyncio.sleep(0)
-        if rows:
+        cursors = [cursor async for chunk in _chunks(rows) for cursor in map(plan.cursor_of, chunk)]
+        if cursors and cursors[0] == position:
+            raise SourceError(self._not_total(plan, position, again=True))
+        if any(map(eq, cursors, cursors[1:])):
+            twice = next(before for before, after in pairwise(cursors) if before == after)
+            raise SourceError(self._not_total(plan, twice, again=False))
+        if cursors:
             plan.check_found(cursors[-1])
         return cursors
 
@@ -168,9 +167,8 @@ class SqlRowSource(Source):
     async def _items(self, plan: Plan, rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
         names = [column.name for column in plan.delivered]
         items: list[dict[str, Any]] = []
-        for start in range(0, len(rows), _CHUNK):
-            items += [dict(zip(names, row, strict=True)) for row in rows[start : start + _CHUNK]]
-            await asyncio.sleep(0)
+        async for chunk in _chunks(rows):
+            items.extend(map(dict, map(zip, repeat(names), chunk)))
         return items
 
     async def _refuse_nulls(self, plan: Plan) -> None:
@@ -212,3 +210,11 @@ class SqlRowSource(Source):
             f"held back: the last row's {name} is {rows[0][0]}, over a minute ahead of the database's clock; rows wait "
             f"until that passes them. Is {name} written by a clock that is wrong or in another zone (timezone=...)?"
         )
+
+
+async def _chunks(rows: Sequence[Sequence[Any]]) -> AsyncGenerator[Sequence[Sequence[Any]], None]:
+    """Yield the rows in parts that are short enough for everything else in the event loop."""
+    for start in range(0, len(rows), _CHUNK):
+        if start:
+            await asyncio.sleep(0)
+        yield rows[start : start + _CHUNK]
