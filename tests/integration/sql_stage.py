@@ -52,7 +52,7 @@ class Database:
     def engine(self, **arguments: Any) -> sa.engine.Engine:
         """Return an engine that opens a connection for each use, as the wiring makes it from a hook."""
         url = self.url.replace(self.kind, _DRIVERS[self.kind], 1)
-        return sa.create_engine(url, poolclass=sa.pool.NullPool, **arguments)
+        return sa.create_engine(url, poolclass=sa.pool.NullPool, future=True, **arguments)
 
     def execute(self, *statements: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run statements in one transaction and return the rows of the last one."""

@@ -36,6 +36,14 @@ class SqlRowSource(Source):
     the selection is checked: that the columns are there and may serve in a cursor, that the order is total, and that
     no row has NULL in a cursor column.
 
+    A row that commits after a poll with a stamp from before it is found while ``settle`` is longer than its transaction
+    took; a number from a sequence has no such edge.
+
+    Items are the driver's own values, exactly. What has no exact form in Python is written as text by the database:
+    on PostgreSQL intervals, ranges, network addresses, bits, enumerations, composites, geometry and the like, and
+    arrays of them. PostgreSQL's infinite dates come as the last or first of Python's; a year that Python does not know
+    is an error. MySQL's and MariaDB's TIMESTAMP comes in UTC, without zone.
+
     :param reader: the database; it is closed with the source.
     :param conn_id: the name of the Airflow connection, for what is watched.
     :param selection: what :func:`check_sql_arguments` returned.
