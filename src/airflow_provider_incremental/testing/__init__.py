@@ -14,7 +14,8 @@ from airflow_provider_incremental.testing.fakes import FakeClock, ListItem, List
 
 __all__ = ["CrashingStore", "FakeClock", "ListItem", "ListSource", "MemoryStore", "ProcessDied"]
 
-_SUITES = ("_stage", "_watermarks", "_commits", "_values", "_batches", "_consumers", "_leases", "source_contract")
+_STORE_SUITE = ("_stage", "_watermarks", "_commits", "_values", "_batches", "_consumers", "_leases")
+_SOURCE_SUITE = ("source_contract", "_source_window")
 
 if "pytest" in sys.modules:  # so that a failing assertion of the suites shows its values
-    sys.modules["pytest"].register_assert_rewrite(*(f"{__name__}.{suite}" for suite in _SUITES))
+    sys.modules["pytest"].register_assert_rewrite(*(f"{__name__}.{suite}" for suite in (*_STORE_SUITE, *_SOURCE_SUITE)))
