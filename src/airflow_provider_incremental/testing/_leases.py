@@ -129,6 +129,6 @@ class LeaseTests:
         for attempt in (1, 2, 3):
             claim = await taken(store, holder=f"w{attempt}")
             assert (claim.batch.seq, claim.attempt) == (1, attempt)
-            await store.release(claim, "ValueError: it's \U0001f600 'quoted'")
+            await store.release(claim, "ValueError: it's \U0001f600 'quoted' \x00 \ud800")
         await store.release(claim)
         assert seqs(await store.pending(ORDERS, "load")) == [1, 2]

@@ -45,6 +45,19 @@ class WindowTests:
         assert set(found) == late | {f"new-{at}" for at in range(95, 100)}
         assert await reader.read() == []
 
+    async def test_late_items_do_not_move_the_cursor_back(self, stage: SourceStage, reader: Reader) -> None:
+        """Polls that find late items only, cut short by a limit, stay where they are until all have come."""
+        await stage.add(100, "a")
+        await reader.read()
+        before = reader.cursor
+        reader.limit = 1
+        for at in (95, 96, 97):
+            await stage.add(at, f"late-{at}")
+        for _ in range(3):
+            found = await reader.poll()
+            assert found.high == before
+        assert len(set(reader.names)) == len(reader.names) == (4 if stage.open().lateness else 1)
+
     async def test_what_was_there_at_the_latest_is_not_late(self, stage: SourceStage, reader: Reader) -> None:
         """The baseline of a start at the latest knows the items in its window; one that comes there later is late."""
         for at in (95, 98, 100):

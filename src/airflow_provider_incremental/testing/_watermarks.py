@@ -146,6 +146,15 @@ class WatermarkTests:
         status = (await loaded(store)).status
         assert (status.last_error, status.note) == (text, text)
 
+    async def test_report_takes_text_that_no_database_has(self, store: WatermarkStore) -> None:
+        """A NUL or half a character in an error costs that character at most, never the report."""
+        await store.register(KEY, WATCHES)
+        await store.report(KEY, PollReport(error="bad \x00 byte", failures=1, note="half \ud800 a character"))
+        status = (await loaded(store)).status
+        assert status.failures == 1
+        assert (status.last_error or "").startswith("bad ")
+        assert (status.note or "").endswith(" a character")
+
     async def test_names_that_look_alike_are_apart(self, store: WatermarkStore) -> None:
         """Case, spaces, unicode forms and wildcards set names apart, up to 1,500 characters."""
         keys = [WatermarkKey(name) for name in LOOK_ALIKES]
