@@ -1,50 +1,33 @@
-"""Reads the answer of ListObjectsV2 in an eighth of the time that botocore's parser takes, with the same result.
+"""Reads the answer of ListObjectsV2 in a fraction of the time that botocore takes, with the same result.
 
-botocore walks the model of the answer for every element, and parses each time stamp with dateutil: 90 ms for a page of
-1,000 objects, in which the event loop stands still. Here the elements that S3 sends are read directly. Whatever else
-there is (an error, another operation, an element that is unknown, repeated or odd in its text) goes to botocore's
-parser, which alone decides what it means.
+botocore reads each answer twice, walks the model of the answer for every element, and parses each time stamp with
+dateutil: up to 90 ms for a page of 1,000 objects, in which the event loop stands still. Here the objects of a page,
+which are all alike, are taken apart by one regular expression, and where they are not alike, element by element.
+Whatever is unusual (an error, an element that is unknown, repeated or odd in its text) is left to botocore, which
+alone decides what it means.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.compat import ETree, XMLParseError
 from botocore.exceptions import DataNotFoundError
 
-__all__ = ["ListingParserFactory", "install"]
+from airflow_provider_incremental.sources.s3_rows import UnusualError, read_stamps, take_rows
 
-_COMPONENT = "response_parser_factory"
+__all__ = ["install"]
+
 _OK = 200
-_ANSWER = "ListObjectsV2Output"
 _ROOT = "ListBucketResult"
-_STAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?Z")
+# The trie of handlers puts this name before "before-parse.s3.*", where botocore looks for errors in any 200: that reads
+# the whole answer a first time. If the order should change, time is lost and nothing else.
+_EVENT = "before-parse.*.ListObjectsV2"
 
 Node = Any
 """An element of the XML tree: its ``tag`` with the namespace, its ``text``, and its children by iteration."""
-
-
-class _UnusualError(Exception):
-    """The answer holds something that is not read here."""
-
-
-class Parser(Protocol):
-    """What aiobotocore asks of a parser."""
-
-    async def parse(self, response: Mapping[str, Any], shape: Any) -> Any:
-        """Return what an answer says."""
-
-
-class ParserFactory(Protocol):
-    """What aiobotocore asks of the session's component ``response_parser_factory``."""
-
-    def create_parser(self, protocol_name: str) -> Parser:
-        """Return a parser for one answer."""
 
 
 def install(session: Any) -> None:
@@ -52,7 +35,7 @@ def install(session: Any) -> None:
 
     :param session: an aiobotocore session of one's own.
     """
-    session.register_component(_COMPONENT, ListingParserFactory(session.get_component(_COMPONENT)))
+    session.register(_EVENT, _read_listing)
     # A client is made on the event loop, which the loading of the models would hold up for 50 ms.
     loader = session.get_component("data_loader")
     for name in ("service-2", "endpoint-rule-set-1"):
@@ -63,105 +46,70 @@ def install(session: Any) -> None:
             loader.load_data(name)
 
 
-class ListingParserFactory:
-    """Gives parsers that read ListObjectsV2 fast and leave everything else to those of another factory.
-
-    :param stock: the session's own factory.
-    """
-
-    def __init__(self, stock: ParserFactory) -> None:
-        self._stock = stock
-
-    def create_parser(self, protocol_name: str) -> Parser:
-        """Return a parser for one answer."""
-        return _ListingParser(self._stock.create_parser(protocol_name))
-
-
-class _ListingParser:
-    def __init__(self, stock: Parser) -> None:
-        self._stock = stock
-
-    async def parse(self, response: Mapping[str, Any], shape: Any) -> Any:
-        """Return what an answer says."""
-        if shape is None or shape.name != _ANSWER or response["status_code"] != _OK or not response["body"]:
-            return await self._stock.parse(response, shape)
-        try:
-            page = _page(response["body"])
-        except (_UnusualError, ValueError, XMLParseError):
-            return await self._stock.parse(response, shape)
-        # The headers are the stock parser's part: to it, this answer has nothing else.
-        parsed = await self._stock.parse({**response, "body": b""}, shape)
-        return {**parsed, **page}
+def _read_listing(*, response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+    """Take the body's part of an answer, and leave botocore its headers."""
+    if response_dict["status_code"] != _OK or not response_dict["body"]:
+        return
+    with suppress(UnusualError, ValueError, XMLParseError):
+        customized_response_dict.update(_page(response_dict["body"]))
+        response_dict["body"] = b""
 
 
 def _page(body: bytes) -> dict[str, Any]:
-    parser = ETree.XMLParser(target=ETree.TreeBuilder(), encoding="utf-8")
-    parser.feed(body)
-    root = parser.close()
+    rest, rows = take_rows(body)
+    root = _tree(body if rows is None else rest)
     namespace, _, name = root.tag.rpartition("}")
     if name != _ROOT:
-        raise _UnusualError
+        raise UnusualError
     space = f"{namespace}}}" if namespace else ""
-    objects: list[dict[str, Any]] = []
-    page: dict[str, Any] = {}
     in_page, in_object, in_owner = (_qualified(space, members) for members in (_PAGE, _OBJECT, _OWNER))
-    stamps: dict[str, dt.datetime] = {}
-    entry = space + "Contents"
+    page: dict[str, Any] = {}
+    entries: list[Node] = []
     for node in root:
-        if node.tag == entry:
-            objects.append(_object(node, in_object, in_owner, stamps))
+        if node.tag == space + "Contents":
+            entries.append(node)
         else:
             _put_scalar(page, node, in_page)
-    if objects:
-        page["Contents"] = objects
+    if rows is None:
+        rows = [_object(entry, in_object, in_owner) for entry in entries]
+        read_stamps(rows)
+    elif len(entries) != 1:  # the one that stands for the rows: they were somewhere else
+        raise UnusualError
+    if rows:
+        page["Contents"] = rows
     return page
 
 
-def _object(node: Node, members: _Members, owner: _Members, stamps: dict[str, dt.datetime]) -> dict[str, Any]:
+def _tree(body: bytes) -> Node:
+    parser = ETree.XMLParser(target=ETree.TreeBuilder(), encoding="utf-8")
+    parser.feed(body)
+    return parser.close()
+
+
+def _object(node: Node, members: _Members, owner: _Members) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for child in node:
-        name, read = members.get(child.tag, _NONE)
-        text = child.text or ""
-        value: Any
-        if name == "LastModified":
-            value = stamps.get(text)
-            if value is None:
-                value = stamps[text] = _stamp(text)
-        elif name == "ChecksumAlgorithm":
-            found.setdefault(name, []).append(text)
-            continue
-        elif name == "Owner":
-            value = _owner(child, owner)
+        name, _ = members.get(child.tag, _NONE)
+        if name == "ChecksumAlgorithm":
+            found.setdefault(name, []).append(child.text or "")
+        elif name == "Owner" and name not in found:
+            found[name] = {}
+            for part in child:
+                _put_scalar(found[name], part, owner)
         else:
-            value = read(text)
-        if name in found:
-            raise _UnusualError
-        found[name] = value
-    return found
-
-
-def _owner(node: Node, members: _Members) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for child in node:
-        _put_scalar(found, child, members)
+            _put_scalar(found, child, members)
     return found
 
 
 def _put_scalar(found: dict[str, Any], node: Node, members: _Members) -> None:
     name, read = members.get(node.tag, _NONE)
     if name in found:
-        raise _UnusualError
+        raise UnusualError
     found[name] = read(node.text or "")
 
 
-def _stamp(text: str) -> dt.datetime:
-    if _STAMP.fullmatch(text) is None:
-        raise _UnusualError
-    return dt.datetime.fromisoformat(text)
-
-
 def _unknown(text: str) -> Any:
-    raise _UnusualError(text)
+    raise UnusualError(text)
 
 
 def _boolean(text: str) -> bool:
@@ -185,7 +133,7 @@ _PAGE: Mapping[str, Callable[[str], Any]] = {
 }
 _OBJECT: Mapping[str, Callable[[str], Any]] = {
     "Key": str,
-    "LastModified": _unknown,
+    "LastModified": str,
     "ETag": str,
     "Size": int,
     "StorageClass": str,

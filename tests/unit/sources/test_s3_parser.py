@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
-from functools import cache
+from collections.abc import Iterator
 from typing import Any
 from xml.sax.saxutils import escape
 
 import pytest
-from aiobotocore.parsers import AioResponseParserFactory
+from aiobotocore.awsrequest import AioAWSResponse
+from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from botocore.compat import ETree
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_incremental.sources.s3_parser import ListingParserFactory
+from airflow_provider_incremental.sources import s3_parser
+from airflow_provider_incremental.sources.s3_parser import install
 
 NAMESPACE = ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=20)
@@ -67,6 +69,28 @@ USUAL_OBJECT = ["Key", "LastModified", "ETag", "Size", "StorageClass"]
 USUAL_PAGE = ["Name", "Prefix", "KeyCount", "MaxKeys", "EncodingType", "IsTruncated"]
 
 
+HEAD = "<Name>b</Name><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
+ENTRY = (
+    "<Contents><Key>a</Key><LastModified>2026-03-01T12:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag>"
+    "<Size>1</Size><StorageClass>STANDARD</StorageClass></Contents>"
+)
+PUT_IN = [
+    "<!--",
+    "-->",
+    "<Contents>",
+    "</Contents>",
+    "<x>",
+    "</x>",
+    "&amp;",
+    "&",
+    "]]>",
+    "<![CDATA[",
+    "\x01",
+    "é",
+    "<?x ?>",
+]
+
+
 @st.composite
 def elements(draw: st.DrawFn, known: dict[str, st.SearchStrategy[str]], usual: list[str]) -> str:
     """Draw the elements of one level: those that S3 sends, or any, in any order and number."""
@@ -87,19 +111,59 @@ def listings(draw: st.DrawFn) -> bytes:
     return f"{start}<{root}>{content}</{root.split()[0]}>".encode()
 
 
-@cache
-def operation(name: str) -> Any:
-    """Return the model of an operation."""
-    model = asyncio.run(get_session().get_service_model("s3"))
-    return model.operation_model(name).output_shape
+class Body:
+    """The body of an answer, as a client reads it."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    async def read(self) -> bytes:
+        """Return all of it."""
+        return self._content
 
 
-def said_by(factory: Any, response: dict[str, Any], shape: Any) -> Any:
-    """Return what a parser says: its answer, or the kind and text of its error."""
-    try:
-        return plain(asyncio.run(factory.create_parser("rest-xml").parse(response, shape)))
-    except Exception as error:
-        return type(error), re.sub(r" at 0x[0-9a-f]+", "", str(error))
+class Clients:
+    """A client that reads listings fast and one that does not, which get the same answers."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.answer = AioAWSResponse("http://s3", 200, {}, Body(b""))
+        self._contexts = [self._made(install), self._made(lambda _: None)]
+        self._clients = [self.loop.run_until_complete(context.__aenter__()) for context in self._contexts]
+
+    def _made(self, prepare: Any) -> Any:
+        session = get_session()
+        prepare(session)
+        session.register("before-send.s3", lambda **_: self.answer)
+        login = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
+        return session.create_client("s3", config=AioConfig(retries={"max_attempts": 0}), **login)
+
+    def both(self, body: bytes, status: int = 200, operation: str = "list_objects_v2") -> tuple[Any, Any]:
+        """Return what the fast client and the other say to an answer."""
+        headers = {"x-amz-request-id": "R", "x-amz-id-2": "H", "x-amz-request-charged": "requester", "Date": "now"}
+        said = []
+        for client in self._clients:
+            self.answer = AioAWSResponse("http://s3", status, headers, Body(body))
+            try:
+                arguments = {} if operation == "list_buckets" else {"Bucket": "b", "EncodingType": "url"}
+                said.append(plain(self.loop.run_until_complete(getattr(client, operation)(**arguments))))
+            except Exception as error:
+                said.append((type(error).__name__, re.sub(r" at 0x[0-9a-f]+", "", str(error))))
+        return said[0], said[1]
+
+    def close(self) -> None:
+        """Close both."""
+        for context in self._contexts:
+            self.loop.run_until_complete(context.__aexit__(None, None, None))
+        self.loop.close()
+
+
+@pytest.fixture(scope="module")
+def clients() -> Iterator[Clients]:
+    """Both clients."""
+    clients = Clients()
+    yield clients
+    clients.close()
 
 
 def plain(said: Any) -> Any:
@@ -109,22 +173,6 @@ def plain(said: Any) -> Any:
     if isinstance(said, list):
         return [plain(value) for value in said]
     return (said.tag, said.text) if isinstance(said, ETree.Element) else said
-
-
-def answer(body: bytes, status: int = 200) -> dict[str, Any]:
-    """Return an answer as the parsers get it."""
-    headers = {"x-amz-request-id": "R", "x-amz-id-2": "H", "x-amz-request-charged": "requester", "Date": "now"}
-    return {"status_code": status, "headers": headers, "body": body, "context": {"operation_name": "ListObjectsV2"}}
-
-
-def both(body: bytes, status: int = 200, name: str = "ListObjectsV2") -> tuple[Any, Any]:
-    """Return what our parser and botocore's say."""
-    shape = operation(name)
-    stock = AioResponseParserFactory()
-    return (
-        said_by(ListingParserFactory(stock), answer(body, status), shape),
-        said_by(stock, answer(body, status), shape),
-    )
 
 
 @settings(max_examples=400, deadline=None)
@@ -142,9 +190,9 @@ def both(body: bytes, status: int = 200, name: str = "ListObjectsV2") -> tuple[A
 @example(b"<s:ListBucketResult xmlns:s='u'><s:Contents><s:Key>a</s:Key></s:Contents></s:ListBucketResult>")
 @example(b"<ListBucketResult xmlns='u'><Contents xmlns='v'><Key>a</Key></Contents></ListBucketResult>")
 @example(b"<ListBucketResult><Name>\xff</Name></ListBucketResult>")
-def test_says_what_the_stock_parser_says(body):
+def test_says_what_the_stock_parser_says(clients, body):
     """Every listing gives the same result, or the same error, as with botocore's parser."""
-    ours, stock = both(body)
+    ours, stock = clients.both(body)
     assert ours == stock
 
 
@@ -152,46 +200,53 @@ def test_says_what_the_stock_parser_says(body):
 @given(listings(), st.sampled_from([206, 301, 400, 403, 404, 500, 503]))
 @example(b"<Error><Code>AccessDenied</Code><Message>m</Message><RequestId>r</RequestId></Error>", 403)
 @example(b"<html></html>", 503)
-def test_errors_are_left_to_the_stock_parser(body, status):
+def test_errors_are_left_to_the_stock_parser(clients, body, status):
     """An answer that is no success is read by botocore's parser."""
-    ours, stock = both(body, status)
+    ours, stock = clients.both(body, status)
     assert ours == stock
 
 
-@pytest.mark.parametrize("name", ["ListObjects", "ListBuckets", "ListObjectVersions", "HeadBucket"])
-def test_other_operations_are_left_to_the_stock_parser(name):
+@pytest.mark.parametrize("operation", ["list_objects", "list_buckets", "list_object_versions"])
+def test_other_operations_are_left_to_the_stock_parser(clients, operation):
     """Only ListObjectsV2 is read here."""
     body = b"<ListBucketResult><Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>"
-    ours, stock = both(body, name=name)
+    ours, stock = clients.both(body, operation=operation)
     assert ours == stock
 
 
-def test_no_shape_is_left_to_the_stock_parser():
-    """An operation without an output is read by botocore's parser."""
-    stock = AioResponseParserFactory()
-    assert said_by(ListingParserFactory(stock), answer(b""), None) == said_by(stock, answer(b""), None)
+ROWS = [
+    ENTRY,
+    ENTRY.replace(
+        "<Size>", "<ChecksumAlgorithm>CRC32</ChecksumAlgorithm><ChecksumType>FULL_OBJECT</ChecksumType><Size>"
+    ),
+    ENTRY.replace("<Key>a", "\n  <Key>b"),
+    ENTRY.replace("<Key>a", "<Key>%3C+%25"),
+]
 
 
-def test_usual_page_is_read_without_the_stock_parser():
-    """A page as S3 sends it needs botocore's parser for the headers only."""
-    bodies = []
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(ROWS), min_size=1, max_size=4), st.sampled_from(["", "\n"]), st.data())
+def test_rows_with_anything_anywhere(clients, rows, space, data):
+    """Rows that are alike, with something put in, taken out or doubled anywhere, mean what they mean to botocore."""
+    body = f"<ListBucketResult{NAMESPACE}>{HEAD}{space.join(rows)}</ListBucketResult>"
+    at = data.draw(st.integers(0, len(body)))
+    end = data.draw(st.integers(at, min(at + 40, len(body))) | st.just(at))
+    put = data.draw(st.sampled_from(["", body[at:end] * 2, *PUT_IN]))
+    ours, stock = clients.both((body[:at] + put + body[end:]).encode())
+    assert ours == stock
 
-    class Stock:
-        def create_parser(self, protocol_name: str) -> Any:
-            assert protocol_name == "rest-xml"
-            return self
 
-        async def parse(self, response: Any, shape: Any) -> Any:
-            bodies.append(response["body"])
-            return {"ResponseMetadata": {}}
-
-    entry = "<Key>a</Key><LastModified>2026-03-01T12:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag><Size>1</Size>"
-    entry += "<ChecksumAlgorithm>CRC32</ChecksumAlgorithm><ChecksumType>FULL_OBJECT</ChecksumType>"
-    entry += "<Owner><ID>i</ID></Owner><StorageClass>STANDARD</StorageClass>"
-    head = "<Name>b</Name><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
-    body = f"<ListBucketResult{NAMESPACE}>{head}<Contents>{entry}</Contents></ListBucketResult>".encode()
-    said = said_by(ListingParserFactory(Stock()), answer(body), operation("ListObjectsV2"))
-    assert bodies == [b""]
-    assert said["Contents"][0]["ETag"] == '"e"'
-    assert said["Contents"][0]["ChecksumAlgorithm"] == ["CRC32"]
+@pytest.mark.parametrize("rows", [[ROWS[0]] * 3, ROWS])
+def test_usual_page_is_read_without_the_stock_parser(rows, monkeypatch):
+    """A page as S3 sends it is read in one go: neither botocore nor the way element by element has to help."""
+    monkeypatch.setattr(s3_parser, "_object", None)
+    answer = {
+        "status_code": 200,
+        "body": f"<ListBucketResult{NAMESPACE}>{HEAD}{''.join(rows)}</ListBucketResult>".encode(),
+    }
+    said: dict[str, Any] = {}
+    s3_parser._read_listing(response_dict=answer, customized_response_dict=said)
+    assert answer["body"] == b""
+    assert len(said["Contents"]) == len(rows)
     assert said["IsTruncated"] is True
+    assert {each["ETag"] for each in said["Contents"]} == {'"e"'}
