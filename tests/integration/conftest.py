@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -52,9 +54,18 @@ async def opened() -> AsyncIterator[Callable[..., SqlStore]]:
             return store
 
         yield open_store
+    await asyncio.to_thread(_join_connection_threads)
 
 
 async def _close(store: SqlStore) -> None:
     out = store.database.engine.pool.checkedout()
     await store.aclose()
     assert out == 0, f"{out} connections were not given back"
+
+
+def _join_connection_threads() -> None:
+    """Wait for the threads in which SQLite's connections lived: a closed store leaves none."""
+    for thread in threading.enumerate():
+        if "_connection_worker_thread" in thread.name:
+            thread.join(20)
+            assert not thread.is_alive(), f"{thread.name} outlives its store"

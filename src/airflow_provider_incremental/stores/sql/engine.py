@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib.util
 import ssl
 from typing import Any
@@ -100,6 +102,7 @@ def create_engine(url: URL) -> AsyncEngine:
         event.listen(engine.sync_engine, "checkout", _refuse_silent)
     if backend == "sqlite":
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+        event.listen(engine.sync_engine, "invalidate", _roll_back)
     return engine
 
 
@@ -191,3 +194,13 @@ def _prepare_sqlite(connection: Any, *_: object) -> None:
         # Nobody else closes a connection that never came into use, and its thread would keep the process from ending.
         connection.close()
         raise
+
+
+def _roll_back(connection: Any, *_: object) -> None:
+    """Let go of SQLite's one write lock before a connection is closed in the middle of a statement.
+
+    Closing alone keeps the lock until Python has collected the last cursor, which a traceback may hold on to.
+    """
+    # When even this is cancelled, the rollback is on its way, and the first cancellation is what the caller sees.
+    with contextlib.suppress(connection.dbapi.Error, sa.exc.MissingGreenlet, asyncio.CancelledError):
+        connection.rollback()

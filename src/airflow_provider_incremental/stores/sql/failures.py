@@ -152,5 +152,7 @@ def _by_sqlite(error: sqlite3.Error) -> Failure | None:
 
 def _innermost(error: BaseException) -> str:
     """The driver's own words: SQLAlchemy adds the statement, which helps nobody who reads a status."""
+    if isinstance(error, TimeoutError) and not str(error):
+        return "it did not answer in time"
     *_, last = (each for each in _causes(error) if str(each)) if str(error) else (error,)
     return describe(last)

@@ -6,6 +6,7 @@ It is what every batch waits for. SQLAlchemy's own way through a statement costs
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow_provider_incremental.stores.sql.codec import EncodedBatch
 
 __all__ = ["hot_commit"]
 
+_CLOSE_TIMEOUT = 2.0
 _COMMIT = """
 WITH moved AS (
     UPDATE asset_watermarks
@@ -71,9 +73,16 @@ async def hot_commit(connection: AsyncConnection, values: dict[str, Any], batche
     except asyncpg.PostgresError:
         raise  # the server has answered: the connection is as good as before
     except BaseException:
-        # SQLAlchemy does not see what went wrong here, so it must be told not to use this connection again.
-        await asyncio.shield(connection.invalidate())
+        await asyncio.shield(_discard(connection, driver))
         raise
+
+
+async def _discard(connection: AsyncConnection, driver: Any) -> None:
+    """Close a connection in the middle of a statement: SQLAlchemy does not see what went wrong on it."""
+    with contextlib.suppress(asyncpg.InterfaceError, asyncpg.PostgresError, OSError):
+        # Waits for the server to end the statement, so that it is not applied long after its caller has given up.
+        await driver.close(timeout=_CLOSE_TIMEOUT)
+    await connection.invalidate()
 
 
 def _driver(connection: AsyncConnection) -> Any:
