@@ -72,7 +72,7 @@ def set_position(given: Namespace) -> str:
     async def work() -> tuple[Watermark, Watermark]:
         async with opened(url) as store:
             before = await find(store, given)
-            position = _given_position(given, before.cursor)
+            position = _given_position(given, before)
             return before, await store.rewind(before.key, position, reread=False, rewatch=given.rewatch)
 
     return _moved(given, *asyncio.run(work()))
@@ -93,10 +93,19 @@ def rewind(given: Namespace) -> str:
     return _moved(given, *asyncio.run(work()))
 
 
-def _given_position(given: Namespace, present: Cursor) -> Cursor:
+def _given_position(given: Namespace, watermark: Watermark) -> Cursor:
     if given.json is not None:
-        return positions.forced(given.json) if given.force else positions.from_json(given.json, present)
-    return present if given.value is None else _position(given, given.value, present)
+        return positions.forced(given.json) if given.force else positions.from_json(given.json, watermark.cursor)
+    if given.value is not None:
+        return _position(given, given.value, watermark.cursor)
+    if watermark.started:
+        return watermark.cursor
+    msg = (
+        f"watermark {watermark.key} was never polled with success, so there is no position to keep. Give the trigger "
+        f"another key=..., or start it from the very start of whatever is watched next, with `airflow-incremental "
+        f"rewind {watermark.key} --to {_EARLIEST} --rewatch`"
+    )
+    raise ConfigurationError(msg)
 
 
 def _position(given: Namespace, text: str, present: Cursor) -> Cursor:

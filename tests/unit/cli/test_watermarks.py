@@ -195,6 +195,15 @@ def test_set_rewatch_keeps_the_position(store, run):
     assert (after.cursor, after.watches) == (CURSOR, None)
 
 
+def test_set_rewatch_decides_no_start(store, run):
+    """A watermark that was never polled has no position to keep: its trigger's start="latest" is not overruled."""
+    store.add("orders", batches=0)
+    refused = run("set", "orders", "--rewatch")
+    assert (refused.code, refused.out) == (1, "")
+    assert "rewind orders --to earliest --rewatch" in refused.err
+    assert not store.load("orders").started
+
+
 def test_rewind(store, run):
     """A rewind sets the position, and what was delivered before counts as not seen any more."""
     store.add("orders", cursor=CURSOR, batches=3)
