@@ -131,15 +131,16 @@ class ValueTests:
         row = {"tags": ["a"]}
         cursor = ["c"]
         watermark = await store.register(KEY, WATCHES)
-        await store.commit(watermark, cursor, [slice_of(None, cursor, [row])], NOTHING)
+        await store.commit(watermark, cursor, [slice_of(cursor, cursor, [row])], NOTHING)
         row["tags"].append("b")
         cursor.append("d")
         for _ in range(2):
             [logged] = await store.history(KEY)
             moved = await loaded(store)
-            assert (logged.items, logged.high, moved.cursor) == ([{"tags": ["a"]}], ["c"], ["c"])
+            assert (logged.items, logged.low, logged.high, moved.cursor) == ([{"tags": ["a"]}], ["c"], ["c"], ["c"])
             assert logged.items is not None
             logged.items.clear()
+            logged.low.clear()
             logged.high.clear()
             moved.cursor.clear()
 
