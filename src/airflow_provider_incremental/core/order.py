@@ -104,11 +104,12 @@ class Feed:
 
         A confirmation that the store does not take is logged; the batches are then announced again.
         """
-        self.drop(announcement)
         try:
             await self._store.confirm(self.key, announcement.seqs)
         except Exception as error:
             log.warning("watermark %s: a confirmation was not stored: %s", self.key, describe(error))
+        finally:  # not before: until the store knows, only the flight keeps these batches from being announced again
+            self.drop(announcement)
 
     def drop(self, announcement: Announcement) -> None:
         """Airflow has not stored the event: its batches are due again."""
@@ -197,7 +198,9 @@ class Feed:
             if not self._owned or now < self._next_check:
                 return None
             announcement = await self._due()
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if told_to_stop(error):
+                raise
             self._next_check = now + _STORE_RETRY
             self._trouble.begins("announcement", error)
             return None

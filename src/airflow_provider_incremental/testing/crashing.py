@@ -40,6 +40,8 @@ class CrashingStore:
     def __init__(self, store: WatermarkStore) -> None:
         self.calls: list[str] = []
         """The names of the operations that were begun, in order."""
+        self.before: dict[str, Callable[[], Awaitable[object]]] = {}
+        """Awaited before every call of the operations named: a store that takes its time, or a meeting point."""
         self.dead = False
         self._store = store
         self._faults: list[_Fault] = []
@@ -152,6 +154,8 @@ class CrashingStore:
     async def _run(self, operation: str, call: Callable[[], Awaitable[_T]]) -> _T:
         self.calls.append(operation)
         self._strike("before", operation)
+        if operation in self.before:
+            await self.before[operation]()
         answer = await call()
         self._strike("after", operation)
         return answer

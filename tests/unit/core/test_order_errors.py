@@ -140,6 +140,22 @@ async def test_no_error_ends_the_feed(deployment: Deployment, error: BaseExcepti
     assert deployment.announced() == [1]
 
 
+@pytest.mark.parametrize("operation", ["commit", "due"])
+async def test_a_drivers_own_cancellation_is_an_error(deployment: Deployment, operation: str) -> None:
+    """A store whose driver cancels what it waits for is one more store that fails."""
+
+    async def cancel() -> None:
+        del trigger.store.before[operation]
+        raise asyncio.CancelledError
+
+    deployment.source.add(1, "a")
+    trigger = deployment.trigger()
+    trigger.store.before[operation] = cancel
+    await deployment.run_for(100)
+    assert not trigger.task.done()
+    assert deployment.announced() == [1]
+
+
 async def test_cancellation_ends_the_feed(deployment: Deployment) -> None:
     """Who cancels the task, in a sleep or in a poll, has it ended."""
     trigger = deployment.trigger()

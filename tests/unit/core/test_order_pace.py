@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from airflow_provider_incremental.core.pace import backoff
@@ -124,6 +126,20 @@ async def test_exact_confirmation_is_not_inferred(deployment: Deployment) -> Non
     assert [each.announced_at for each in await deployment.store.history(KEY)] == [None]
     await trigger.feed.confirm(trigger.yielded[0])
     assert [each.announced_at for each in await deployment.store.history(KEY)] == [deployment.clock.now()]
+
+
+async def test_a_confirmation_under_way_keeps_its_batches_from_being_told_again(deployment: Deployment) -> None:
+    """Airflow confirms in a task of its own: while the store takes its time, the batches are still in flight."""
+    deployment.source.add(1, "a")
+    trigger = deployment.trigger(confirm_after=None, announce_interval=30.0)
+    await deployment.run_for(0)
+    trigger.store.before["confirm"] = lambda: deployment.clock.sleep(100)
+    confirmation = asyncio.create_task(trigger.feed.confirm(trigger.yielded[0]))
+    await deployment.run_for(99)
+    assert len(trigger.yielded) == 1
+    await deployment.run_for(600)
+    assert confirmation.done()
+    assert len(trigger.yielded) == 1
 
 
 async def test_dropped_announcements_are_made_again(deployment: Deployment) -> None:
