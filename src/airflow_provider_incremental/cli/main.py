@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import logging
 import os
@@ -50,4 +51,10 @@ def _print(text: str) -> int:
         print(text, flush=True)
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    atexit.register(_say_no_more)
     return 0
+
+
+def _say_no_more() -> None:
+    """Keep what Airflow 3.0 logs as it ends out of what was printed."""
+    sys.stdout = sys.stderr
