@@ -12,7 +12,7 @@ import math
 import re
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -57,7 +57,7 @@ class Column:
     nullable: bool = True
     as_text: bool = False
     resolution: float = 0.0
-    sample: Any = None
+    sample: Any = field(default=None, compare=False)
     unsendable: frozenset[Any] = frozenset()
 
 

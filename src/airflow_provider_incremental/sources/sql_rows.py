@@ -112,18 +112,24 @@ class SqlRowSource(Source):
 
     @contextlib.asynccontextmanager
     async def _checked_plan(self) -> AsyncGenerator[Plan, None]:
-        """Lend the plan; after an error, and after so many uses, the selection is looked at again."""
-        plan, self._plan = self._plan, None
-        if plan is None or self._plan_serves <= 0:
-            shape = await self._reader.describe(self._selection)
+        """Lend the plan; after an error, and after so many uses, the selection is looked at again first."""
+        serves, self._plan_serves = self._plan_serves, 0
+        if self._plan is None or serves <= 0:
+            self._plan = await self._looked_at(self._plan)
+            serves = 1 if self._plan.shape.empty else _PLAN_LASTS
+        yield self._plan
+        self._plan_serves = serves - 1
+
+    async def _looked_at(self, known: Plan | None) -> Plan:
+        shape = await self._reader.describe(self._selection)
+        if known is not None and known.shape == shape:
+            plan = known
+        else:
             plan = plan_of(self._selection, shape)
             await self._check_clock(plan)
-            await self._refuse_nulls(plan)
             self._statements = {}
-            self._plan_serves = 1 if shape.empty else _PLAN_LASTS
-        self._plan_serves -= 1
-        yield plan
-        self._plan = plan
+        await self._refuse_nulls(plan)
+        return plan
 
     def _position(self, plan: Plan, low: Cursor) -> tuple[Any, ...]:
         if low is None:
