@@ -36,11 +36,11 @@ class Log:
         now = await self._now()
         # Skipped ones may come first in either list, so as many more are asked for.
         asked = {"watermark": key.id, "inline_bytes": inline_bytes, "most": limit + len(skip)}
-        again = asked | {"announced_before": now - dt.timedelta(seconds=redeliver_after)}
+        again = asked | {"now": now, "announced_before": now - dt.timedelta(seconds=redeliver_after)}
 
         async def work(connection: AsyncConnection) -> dict[int, Any]:
             rows = list(await connection.execute(statements.SELECT_UNCONFIRMED, asked))
-            for consumer in await connection.execute(statements.SELECT_LAGGING, {"watermark": key.id, "now": now}):
+            for consumer in await connection.execute(statements.SELECT_LAGGING, {"watermark": key.id}):
                 waits = again | {"consumer": consumer.consumer, "done": consumer.done_seq}
                 rows += await connection.execute(statements.SELECT_UNACKNOWLEDGED, waits)
             return {row.seq: row for row in rows if row.seq not in skip}

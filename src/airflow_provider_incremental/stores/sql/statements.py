@@ -169,21 +169,19 @@ SELECT_UNCONFIRMED = (
     .order_by(b.announced_at, b.seq)
     .limit(_most)
 )
-_holds_a_lease = (
-    sa.exists()
-    .where(
-        k.watermark_id == c.watermark_id,
-        k.consumer == c.consumer,
-        k.seq > c.done_seq,
-        k.state == "claimed",
-        k.lease_until > _now,
-    )
-    .correlate(consumers)
-)
 SELECT_LAGGING = (
     sa.select(c.consumer, c.done_seq)
     .select_from(consumers.join(watermarks, w.id == c.watermark_id))
-    .where(c.watermark_id == _bind("watermark"), c.done_seq < w.last_seq, ~_holds_a_lease)
+    .where(c.watermark_id == _bind("watermark"), c.done_seq < w.last_seq)
+)
+# Of another alias, and with nothing but what is bound: it is looked up once, before any batch is.
+_held = claims.alias("held")
+_holds_a_lease = sa.exists().where(
+    _held.c.watermark_id == _bind("watermark"),
+    _held.c.consumer == _bind("consumer"),
+    _held.c.seq > _bind("done"),
+    _held.c.state == "claimed",
+    _held.c.lease_until > _now,
 )
 SELECT_UNACKNOWLEDGED = (
     sa.select(*batch_columns, _small_payload)
@@ -194,6 +192,7 @@ SELECT_UNACKNOWLEDGED = (
         b.announced_at <= _bind("announced_before", type_=UtcDateTime()),
         _for_consumers,
         _unfinished,
+        ~_holds_a_lease,
     )
     .order_by(b.seq)
     .limit(_most)
