@@ -1,0 +1,103 @@
+"""A consumer's hands: claim, keep the lease while the work lasts, acknowledge or give back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from airflow_provider_incremental.core.errors import LeaseLostError, StoreUnavailableError
+from airflow_provider_incremental.core.order import Taken
+from airflow_provider_incremental.core.store import Selector
+from airflow_provider_incremental.testing.crashing import CrashingStore
+from tests.miniature import Deployment
+
+ORDERS = Selector("orders")
+
+
+@pytest.fixture
+async def filled(deployment: Deployment) -> Deployment:
+    """A deployment with two batches in the log and a consumer that is known."""
+    for at in (1, 2):
+        deployment.source.add(at, f"at {at}")
+    deployment.trigger(limit=1)
+    await deployment.run_for(1)
+    await deployment.triggers[0].stop()
+    await deployment.store.subscribe(ORDERS, "load", "earliest")
+    return deployment
+
+
+def of(taken: Taken | None) -> Taken:
+    """What was taken; it must be something."""
+    assert taken is not None
+    return taken
+
+
+async def test_nothing_to_claim(deployment: Deployment) -> None:
+    """When nothing waits there is nothing to hold, and no task is left behind."""
+    assert await deployment.intake().claim() is None
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_lease_is_renewed_three_times_over(filled: Deployment) -> None:
+    """Renewals come at a third of the lease, so that two may fail before it ends."""
+    store = CrashingStore(filled.store)
+    taken = of(await filled.intake(store).claim())
+    await filled.run_for(60)
+    assert store.calls.count("renew") == 3
+    await filled.intake(store).acknowledge(taken)
+    await filled.run_for(600)
+    assert store.calls.count("renew") == 3
+
+
+async def test_a_renewal_that_fails_is_tried_again(filled: Deployment) -> None:
+    """A store that is away for less than the lease costs nothing."""
+    store = CrashingStore(filled.store)
+    taken = of(await filled.intake(store).claim())
+    await filled.run_for(1)
+    store.fail("before", "renew", StoreUnavailableError("gone"), times=2)
+    await filled.run_for(120)
+    assert await filled.store.claim(ORDERS, "load", "other", 60, taken.claim.batch.id) is None
+    await filled.intake(store).acknowledge(taken)
+
+
+async def test_a_lease_that_was_lost_is_told_at_the_end(filled: Deployment) -> None:
+    """A worker whose store was away too long finds out when it acknowledges; it does not disturb the other one."""
+    store = CrashingStore(filled.store)
+    intake = filled.intake(store)
+    taken = of(await intake.claim())
+    await filled.run_for(1)
+    store.fail("before", "renew", StoreUnavailableError("gone"), times=3)
+    await filled.run_for(62)
+    other = await filled.store.claim(ORDERS, "load", "other", 600, taken.claim.batch.id)
+    assert other is not None
+    await filled.run_for(60)
+    assert taken.keeper.done()
+    with pytest.raises(LeaseLostError):
+        await intake.acknowledge(taken)
+    await filled.store.acknowledge(other)
+
+
+async def test_giving_back_makes_the_batch_free_at_once(filled: Deployment) -> None:
+    """The next worker does not wait for the lease, and the keeper has stopped."""
+    intake = filled.intake()
+    taken = of(await intake.claim())
+    await filled.run_for(1)
+    await intake.give_back(taken, "ValueError: no")
+    await filled.run_for(0)
+    assert taken.keeper.cancelled()
+    again = of(await filled.intake(holder="next").claim(taken.claim.batch.id))
+    assert again.claim.attempt == 2
+    again.keeper.cancel()
+
+
+async def test_one_worker_may_hold_several(filled: Deployment) -> None:
+    """Each batch has a keeper of its own, and ends for itself."""
+    intake = filled.intake()
+    first, second = of(await intake.claim()), of(await intake.claim())
+    assert [each.claim.batch.seq for each in (first, second)] == [1, 2]
+    await intake.acknowledge(second)
+    await filled.run_for(600)
+    assert await filled.store.claim(ORDERS, "load", "other", 60) is None
+    await intake.acknowledge(first)
+    assert await filled.store.pending(ORDERS, "load") == []
