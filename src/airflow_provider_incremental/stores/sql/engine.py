@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
-import ssl
 from typing import Any
-from urllib.parse import urlencode
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -16,10 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.stores.sql.driver_arguments import SETTING, mysql_arguments, postgresql_arguments
 
-__all__ = ["create_engine", "shown", "store_url"]
-
-SETTING = "[incremental] store"
+__all__ = ["SETTING", "create_engine", "shown", "store_url"]
 
 _DRIVERS = {
     "postgresql": ("postgresql+asyncpg", {"asyncpg", "psycopg2", "psycopg"}),
@@ -34,7 +31,6 @@ _POOL_SIZE = 5
 _POOL_OVERFLOW = 10
 _POOL_WAIT = 20.0
 _RECYCLE = 1800
-_CONNECT_TIMEOUT = 10
 BUSY_TIMEOUT = 30.0
 """Seconds that a writer waits for SQLite's one write lock."""
 
@@ -74,14 +70,16 @@ def create_engine(url: URL) -> AsyncEngine:
     """Return an engine with a small pool for an address from :func:`store_url`; nothing connects yet.
 
     On SQLite nobody begins a transaction but who sends BEGIN.
+
+    :raises ConfigurationError: when an option in the address cannot be read.
     """
     backend = url.get_backend_name()
     options: dict[str, Any] = {}
     if backend == "postgresql":
-        options = {"connect_args": _postgresql_arguments(url), "isolation_level": "READ COMMITTED"}
+        options = {"connect_args": postgresql_arguments(url), "isolation_level": "READ COMMITTED"}
         url = url.set(query={})
     elif backend == "mysql":
-        options = {"connect_args": _mysql_arguments(url), "isolation_level": "READ COMMITTED"}
+        options = {"connect_args": mysql_arguments(url), "isolation_level": "READ COMMITTED"}
         url = url.set(query={})
     else:
         # No implicit BEGIN from the driver: the store begins its write transactions itself.
@@ -128,45 +126,6 @@ def _require_file(url: URL) -> URL:
         )
         raise ConfigurationError(msg)
     return url
-
-
-def _postgresql_arguments(url: URL) -> dict[str, Any]:
-    """Let asyncpg read the options of libpq (``sslmode``, ``sslrootcert``, ``application_name``) as it does itself."""
-    query = dict(url.query)
-    arguments: dict[str, Any] = {"timeout": float(str(query.pop("connect_timeout", _CONNECT_TIMEOUT)))}
-    if "prepared_statement_cache_size" in query or "statement_cache_size" in query:
-        # Behind a pooler that hands every transaction to another server: both caches, or neither, keep statements.
-        size = int(str(query.pop("statement_cache_size", query.pop("prepared_statement_cache_size", 0))))
-        query.pop("prepared_statement_cache_size", None)
-        arguments |= {"statement_cache_size": size, "prepared_statement_cache_size": size}
-    if "ssl" in query:
-        query["sslmode"] = query.pop("ssl")
-    if query:
-        arguments["dsn"] = f"postgresql:///?{urlencode(query, doseq=True)}"
-    return arguments
-
-
-def _mysql_arguments(url: URL) -> dict[str, Any]:
-    query = {name: str(value) for name, value in url.query.items()}
-    arguments: dict[str, Any] = {
-        "charset": "utf8mb4",
-        "connect_timeout": float(query.get("connect_timeout", _CONNECT_TIMEOUT)),
-    }
-    if socket := query.get("unix_socket"):
-        arguments["unix_socket"] = socket
-    if any(name.startswith("ssl") for name in query):
-        arguments["ssl"] = _mysql_tls(query)
-    return arguments
-
-
-def _mysql_tls(query: dict[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=query.get("ssl_ca"))
-    if "ssl_cert" in query:
-        context.load_cert_chain(query["ssl_cert"], query.get("ssl_key"))
-    if "ssl_ca" not in query:  # what MySQL's own clients do when they are given no authority: encrypt, trust anyone
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _refuse_closed(connection: Any, *_: object) -> None:

@@ -1,0 +1,178 @@
+"""Shared stores: one for each address and event loop, open while anybody uses it, closed by the last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.store import WatermarkStore
+from airflow_provider_incremental.core.watermark import Watches, WatermarkKey
+from airflow_provider_incremental.stores import registry
+from airflow_provider_incremental.stores.memory import MemoryStore
+from airflow_provider_incremental.stores.registry import acquire, make_store, release, shared_store
+from airflow_provider_incremental.stores.sql.store import SqlStore
+from tests.databases import migrated
+
+KEY = WatermarkKey("orders")
+
+
+@pytest.fixture
+async def url(tmp_path: Path) -> str:
+    """The address of a migrated SQLite file."""
+    return await migrated(f"sqlite:///{tmp_path}/store.db")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """No test leaves a SQL store in the registry."""
+    yield
+    assert [place for place in registry._registry._shared if not place[2].startswith("memory:")] == []
+
+
+def connections(store: WatermarkStore) -> int:
+    """How many connections a store has open."""
+    assert isinstance(store, SqlStore)
+    pool = store.database.engine.pool
+    return pool.checkedin() + pool.checkedout()
+
+
+async def test_everybody_shares_one_store_and_the_last_one_closes_it(url: str) -> None:
+    """A hundred triggers open the same store: one engine, a handful of connections, none after the last has left."""
+    stores = [acquire(url) for _ in range(100)]
+    assert len({id(store) for store in stores}) == 1
+    await asyncio.gather(*(store.identity() for store in stores))
+    assert 0 < connections(stores[0]) <= 15
+    for _ in stores[1:]:
+        await release(url)
+    assert connections(stores[0]) > 0
+    assert await stores[0].load(KEY) is None
+    await release(url)
+    assert connections(stores[0]) == 0
+
+
+async def test_a_store_that_was_closed_is_made_anew(url: str) -> None:
+    """Who comes after the last one left gets a store that works."""
+    async with shared_store(url) as first:
+        await first.register(KEY, Watches("a", "b"))
+    async with shared_store(url) as second:
+        assert second is not first
+        assert await second.load(KEY) is not None
+
+
+async def test_a_store_is_never_handed_out_while_it_closes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody opens the store while the last user is closing it: a new one is made, and it stays open."""
+    old = acquire(url)
+    assert isinstance(old, SqlStore)
+    close = old.aclose
+    met: list[WatermarkStore] = []
+
+    async def slow() -> None:
+        met.append(acquire(url))
+        await close()
+
+    monkeypatch.setattr(old, "aclose", slow)
+    await release(url)
+    assert met[0] is not old
+    assert await met[0].load(KEY) is None
+    await release(url)
+
+
+async def test_a_store_is_given_back_when_the_block_raises_or_is_cancelled(url: str) -> None:
+    """However a block ends, the store is closed by the last one."""
+    inside = asyncio.Event()
+    used: list[WatermarkStore] = []
+
+    async def fail() -> None:
+        async with shared_store(url) as store:
+            await store.identity()
+            used.append(store)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    assert connections(used[0]) == 0
+
+    async def use() -> None:
+        async with shared_store(url) as store:
+            await store.identity()
+            used.append(store)
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(use())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert connections(used[1]) == 0
+
+
+async def test_other_addresses_have_other_stores(url: str, tmp_path: Path) -> None:
+    """Two databases, two engines."""
+    async with shared_store(url) as one, shared_store(f"sqlite:///{tmp_path}/other.db") as two:
+        assert one is not two
+
+
+def test_every_event_loop_has_its_own_store(tmp_path: Path) -> None:
+    """Connections belong to the loop that opened them; a loop that died without closing leaves nothing to the next."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    asyncio.run(migrated(url))
+
+    async def abandon() -> WatermarkStore:
+        return acquire(url)
+
+    async def use() -> WatermarkStore:
+        async with shared_store(url) as store:
+            await store.identity()
+            return store
+
+    abandoned = [asyncio.run(abandon()) for _ in range(3)]
+    used = [asyncio.run(use()) for _ in range(3)]
+    assert len({id(store) for store in abandoned + used}) == 6
+    assert len(registry._registry._shared) < 4
+
+
+async def test_two_loops_at_once_do_not_share(url: str) -> None:
+    """A task's sync face runs a loop in a thread beside the triggerer's."""
+
+    async def use() -> WatermarkStore:
+        async with shared_store(url) as store:
+            await store.identity()
+            return store
+
+    async with shared_store(url) as mine:
+        theirs = await asyncio.to_thread(asyncio.run, use())
+        assert theirs is not mine
+        assert await mine.load(KEY) is None
+
+
+async def test_a_store_in_memory_lasts_as_long_as_the_process() -> None:
+    """Triggers and consumers of a test meet in it, one after the other and in whichever loop."""
+    async with shared_store("memory://lasting") as store:
+        assert isinstance(store, MemoryStore)
+        await store.register(KEY, Watches("a", "b"))
+
+    async def look() -> bool:
+        async with shared_store("memory://lasting") as store:
+            return await store.load(KEY) is not None
+
+    assert await asyncio.to_thread(asyncio.run, look())
+    async with shared_store("memory://another") as other:
+        assert await other.load(KEY) is None
+
+
+async def test_an_address_that_cannot_be_used_leaves_nothing_behind() -> None:
+    """A wrong setting is refused when the store is opened."""
+    with pytest.raises(ConfigurationError):
+        acquire("redis://db")
+
+
+def test_a_store_can_be_made_for_oneself(tmp_path: Path) -> None:
+    """Tools get a store that nobody else has, without any connection until it is used."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    assert make_store(url) is not make_store(url)
+    assert not (tmp_path / "store.db").exists()
