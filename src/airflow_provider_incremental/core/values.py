@@ -25,6 +25,7 @@ __all__ = ["Json", "decode", "dumps", "encode", "loads"]
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 _EXACT_IN_DOUBLE = 2**53
+_STRICT = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=True)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -73,7 +74,7 @@ def decode(value: Json) -> Any:
 
 def dumps(value: Any) -> str:
     """Return the JSON text of a value: strict (no NaN), compact, the same text for the same value."""
-    return json.dumps(encode(value), allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+    return _STRICT.encode(encode(value))
 
 
 def loads(text: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from airflow_provider_incremental.core import values
 from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
+from airflow_provider_incremental.stores.sql import codec
 from airflow_provider_incremental.stores.sql.store import SqlStore
 from tests.databases import migrated
 
@@ -40,22 +41,18 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
 
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[bool]]:
-    """Whether items were encoded and decoded on the event loop's thread."""
+    """Whether batches were encoded and decoded on the event loop's thread."""
     seen: dict[str, set[bool]] = {"encoded": set(), "decoded": set()}
-    dumps, loads = values.dumps, values.loads
 
-    def noting_dumps(value: Any) -> str:
-        if isinstance(value, list):
-            seen["encoded"].add(threading.current_thread() is threading.main_thread())
-        return dumps(value)
+    def noting(act: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any) -> Any:
+            seen[act].add(threading.current_thread() is threading.main_thread())
+            return work(*given)
 
-    def noting_loads(text: str) -> Any:
-        if text.startswith("["):
-            seen["decoded"].add(threading.current_thread() is threading.main_thread())
-        return loads(text)
+        return noted
 
-    monkeypatch.setattr(values, "dumps", noting_dumps)
-    monkeypatch.setattr(values, "loads", noting_loads)
+    monkeypatch.setattr(codec, "_encode", noting("encoded", codec._encode))
+    monkeypatch.setattr(codec, "_batch", noting("decoded", codec._batch))
     return seen
 
 
@@ -93,3 +90,11 @@ async def test_many_small_batches_are_big_together(store: SqlStore, threads: dic
     due = await store.due(KEY, 60, inline_bytes=100_000)
     assert [batch.items for batch in due] == [SMALL * 10] * 200
     assert threads == {"encoded": {False}, "decoded": {False}}
+
+
+@pytest.mark.parametrize("items", [[], [1], ["]", "[", ","], [[], [[]]], [None, {"a": []}, (1, (2,))], SMALL])
+def test_items_are_the_json_of_their_list(items: list[Any]) -> None:
+    """Written and read item by item, it is the same text and the same list as in one go."""
+    text = codec._items_text(items)
+    assert text == values.dumps(items)
+    assert codec._text_items(text) == items

@@ -17,7 +17,7 @@ from airflow_provider_incremental.core.batch import Batch, Claim
 from airflow_provider_incremental.core.errors import LeaseLostError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import WatermarkKey
-from airflow_provider_incremental.stores.sql import statements
+from airflow_provider_incremental.stores.sql import claim_statements, statements
 from airflow_provider_incremental.stores.sql.codec import batches_from, key_from, text_or_none
 from airflow_provider_incremental.stores.sql.consumers import Subscription, require_consumer, require_holder
 from airflow_provider_incremental.stores.sql.database import Database
@@ -37,7 +37,7 @@ class Claims:
     def __init__(self, *, database: Database, now: Callable[[], Awaitable[dt.datetime]]) -> None:
         self._database = database
         self._now = now
-        self._insert = statements.insert_claim(database.dialect)
+        self._insert = claim_statements.insert_claim(database.dialect)
 
     async def claim(
         self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None
@@ -58,7 +58,7 @@ class Claims:
         values = _names(claim) | {"until": until}
 
         async def work(connection: AsyncConnection) -> int:
-            return (await connection.execute(statements.RENEW, values)).rowcount
+            return (await connection.execute(claim_statements.RENEW, values)).rowcount
 
         if not await self._database.statement(work, repeatable=True):
             raise _lost(claim)
@@ -70,11 +70,11 @@ class Claims:
 
         async def work(connection: AsyncConnection) -> bool:
             # First, so that two batches acknowledged at once do not both find the other one unfinished.
-            await connection.execute(statements.LOCK_CONSUMER, values)
-            if (await connection.execute(statements.ACKNOWLEDGE, values)).rowcount:
+            await connection.execute(claim_statements.LOCK_CONSUMER, values)
+            if (await connection.execute(claim_statements.ACKNOWLEDGE, values)).rowcount:
                 await _advance(connection, claim)
                 return True
-            row = (await connection.execute(statements.SELECT_CLAIM, values)).first()
+            row = (await connection.execute(claim_statements.SELECT_CLAIM, values)).first()
             # No row: somebody forgot the watermark, so there is nothing left to acknowledge.
             return row is None or row.holder == claim.holder
 
@@ -84,7 +84,7 @@ class Claims:
     async def release(self, claim: Claim, error: str | None) -> None:
         """See the protocol."""
         values = _names(claim) | {"now": await self._now(), "error": text_or_none(error)}
-        await self._database.statement(lambda each: each.execute(statements.RELEASE, values), repeatable=True)
+        await self._database.statement(lambda each: each.execute(claim_statements.RELEASE, values), repeatable=True)
 
     async def pending(self, selector: Selector, consumer: str, limit: int) -> list[Batch]:
         """See the protocol."""
@@ -101,7 +101,7 @@ class Claims:
         asked = {"batch": batch_id, "consumer": consumer}
 
         async def work(connection: AsyncConnection) -> Any:
-            return (await connection.execute(statements.SELECT_STATE_OF_BATCH, asked)).first()
+            return (await connection.execute(claim_statements.SELECT_STATE_OF_BATCH, asked)).first()
 
         row = await self._database.read(work)
         return row is not None and row.state == "acknowledged" and selector.matches(key_from(row))
@@ -111,7 +111,7 @@ class Claims:
         asked = {"asset_hash_": statements.asset_hash(selector.asset_name), "consumer": consumer}
 
         async def work(connection: AsyncConnection) -> Sequence[Any]:
-            return (await connection.execute(statements.SELECT_SUBSCRIPTIONS, asked)).all()
+            return (await connection.execute(claim_statements.SELECT_SUBSCRIPTIONS, asked)).all()
 
         rows = await self._database.read(work)
         found = [Subscription(key_from(row), row.last_seq, row.done_seq) for row in rows]
@@ -127,7 +127,7 @@ class Claims:
         async def work(connection: AsyncConnection) -> list[tuple[WatermarkKey, Any]]:
             if batch_id is None:
                 return await _oldest(connection, subscriptions, asked | {"most": _CANDIDATES}, held_too=False)
-            row = (await connection.execute(statements.SELECT_NAMED_WAITING, asked | {"batch": batch_id})).first()
+            row = (await connection.execute(claim_statements.SELECT_NAMED_WAITING, asked | {"batch": batch_id})).first()
             return [
                 (each.key, row)
                 for each in subscriptions
@@ -146,12 +146,12 @@ class Claims:
                 changed = await connection.execute(self._insert, _new_claim(row, consumer, holder, now, until))
             else:
                 changed = await connection.execute(
-                    statements.TAKE_OVER, _as_read(row, consumer) | {"taker": holder, "now": now, "until": until}
+                    claim_statements.TAKE_OVER, _as_read(row, consumer) | {"taker": holder, "now": now, "until": until}
                 )
             if not changed.rowcount:
                 return None
             asked = {"watermark": row.watermark_id, "seq_": row.seq}
-            batch = (await connection.execute(statements.SELECT_ITEMS, asked)).first()
+            batch = (await connection.execute(claim_statements.SELECT_ITEMS, asked)).first()
             if batch is None or batch.id != row.id:  # the watermark was forgotten, and perhaps made anew
                 await connection.rollback()
                 return None
@@ -174,7 +174,7 @@ async def _oldest(
         names = {f"watermark{number}": each.key.id for number, each in enumerate(part)}
         edges = {f"done{number}": each.done_seq for number, each in enumerate(part)}
         key_of = {each.key.id: each.key for each in part}
-        statement = statements.select_waiting(len(part), held_too=held_too)
+        statement = claim_statements.select_waiting(len(part), held_too=held_too)
         rows = await connection.execute(statement, asked | names | edges)
         found += [(key_of[row.watermark_id], row) for row in rows]
     return sorted(found, key=lambda each: (each[1].committed_at, each[1].seq, each[0].namespace, each[0].key))
@@ -183,15 +183,15 @@ async def _oldest(
 async def _advance(connection: AsyncConnection, claim: Claim) -> None:
     """Move the edge below which a consumer has finished everything: what it asks for later starts there."""
     names = _names(claim)
-    progress = (await connection.execute(statements.SELECT_PROGRESS, names)).first()
+    progress = (await connection.execute(claim_statements.SELECT_PROGRESS, names)).first()
     if progress is None:
         return
     # In this order: a batch that is committed between the two statements is above ``last_seq``, and stays so.
     asked = {"watermark": names["watermark"], "consumer": claim.consumer, "done": progress.done_seq}
-    first = (await connection.execute(statements.SELECT_FIRST_UNFINISHED, asked)).scalar()
+    first = (await connection.execute(claim_statements.SELECT_FIRST_UNFINISHED, asked)).scalar()
     done = progress.last_seq if first is None else min(first - 1, progress.last_seq)
     if done > progress.done_seq:
-        await connection.execute(statements.SET_DONE, names | {"done": done})
+        await connection.execute(claim_statements.SET_DONE, names | {"done": done})
 
 
 def _names(claim: Claim) -> dict[str, Any]:

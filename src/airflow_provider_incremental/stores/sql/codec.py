@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -41,6 +42,7 @@ _BIG_WORK = 20_000
 """The same for values that are not text yet, as :func:`_work` counts them."""
 _CHARACTERS_A_VALUE = 20
 _SCALARS = frozenset({int, float, bool, type(None), Decimal, UUID, dt.datetime, dt.date, dt.time, dt.timedelta})
+_DECODER = json.JSONDecoder()
 _BIG_FINGERPRINTS = 200_000
 
 
@@ -78,8 +80,8 @@ async def encoded(batches: Sequence[NewBatch]) -> list[EncodedBatch]:
     for batch in batches:
         left -= _work(batch.items, left) + len(batch.fingerprints)
         if left < 0:
-            return await asyncio.to_thread(_encode, batches)
-    return _encode(batches)
+            return await asyncio.to_thread(_encode, batches, _items_text)
+    return _encode(batches, values.dumps)
 
 
 async def batches_from(
@@ -92,10 +94,16 @@ async def batches_from(
     """
     texts = payloads or [getattr(row, "payload", None) for row in rows]
 
-    def read() -> list[Batch]:
-        return [_batch(row, key_of[row.watermark_id], text) for row, text in zip(rows, texts, strict=True)]
+    big = sum(len(text or "") for text in texts) > _BIG_TEXT
+    loads = _text_items if big else values.loads
 
-    return await _run(read, big=sum(len(text or "") for text in texts) > _BIG_TEXT)
+    def read() -> list[Batch]:
+        return [
+            _batch(row, key_of[row.watermark_id], None if text is None else loads(text))
+            for row, text in zip(rows, texts, strict=True)
+        ]
+
+    return await _run(read, big=big)
 
 
 def key_from(row: Any) -> WatermarkKey:
@@ -144,7 +152,7 @@ async def _run(work: Callable[[], T], *, big: bool) -> T:
     return await asyncio.to_thread(work) if big else work()
 
 
-def _encode(batches: Sequence[NewBatch]) -> list[EncodedBatch]:
+def _encode(batches: Sequence[NewBatch], dumps: Callable[[list[Any]], str]) -> list[EncodedBatch]:
     return [
         EncodedBatch(
             id=batch.id,
@@ -152,14 +160,14 @@ def _encode(batches: Sequence[NewBatch]) -> list[EncodedBatch]:
             low=cursor_text(batch.low),
             high=cursor_text(batch.high),
             count=batch.count,
-            items=values.dumps(list(batch.items)),
+            items=dumps(list(batch.items)),
             fingerprints=b"".join(batch.fingerprints),
         )
         for batch in batches
     ]
 
 
-def _batch(row: Any, key: WatermarkKey, payload: str | None) -> Batch:
+def _batch(row: Any, key: WatermarkKey, items: list[Any] | None) -> Batch:
     return Batch(
         key=key,
         id=row.id,
@@ -168,11 +176,27 @@ def _batch(row: Any, key: WatermarkKey, payload: str | None) -> Batch:
         high=text_cursor(row.high),
         count=row.size,
         kind=row.kind,
-        items=None if payload is None else values.loads(payload),
+        items=items,
         items_bytes=row.items_bytes,
         committed_at=row.committed_at,
         announced_at=row.announced_at,
     )
+
+
+def _items_text(items: list[Any]) -> str:
+    """Return the JSON of a big list, made item by item: no single call keeps Python's lock for long."""
+    return f"[{','.join(map(values.dumps, items))}]"
+
+
+def _text_items(text: str) -> list[Any]:
+    """Return the list whose JSON :func:`_items_text` made, read item by item for the same reason."""
+    items: list[Any] = []
+    at = 1
+    while at < len(text) - 1:
+        form, at = _DECODER.raw_decode(text, at)
+        items.append(values.decode(form))
+        at += 1
+    return items
 
 
 def _split(marks: bytes) -> tuple[bytes, ...]:

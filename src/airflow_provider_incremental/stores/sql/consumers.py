@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.watermark import WatermarkKey
-from airflow_provider_incremental.stores.sql import statements
+from airflow_provider_incremental.stores.sql import claim_statements, statements
 from airflow_provider_incremental.stores.sql.codec import key_from
 from airflow_provider_incremental.stores.sql.database import Database
 
@@ -40,7 +40,7 @@ class Consumers:
     def __init__(self, *, database: Database, now: Callable[[], Awaitable[dt.datetime]]) -> None:
         self._database = database
         self._now = now
-        self._insert = statements.insert_consumer(database.dialect)
+        self._insert = claim_statements.insert_consumer(database.dialect)
 
     async def subscribe(
         self, selector: Selector, consumer: str, start: ConsumerStart, named: Collection[str]
@@ -53,7 +53,7 @@ class Consumers:
         async def read(connection: AsyncConnection) -> tuple[list[Any], set[str], dict[str, int]]:
             rows = (await connection.execute(statements.SELECT_NAMES_OF_ASSET, asked)).all()
             chosen = [row for row in rows if selector.matches(key_from(row))]
-            known = {row.id for row in await connection.execute(statements.SELECT_SUBSCRIPTIONS, asked)}
+            known = {row.id for row in await connection.execute(claim_statements.SELECT_SUBSCRIPTIONS, asked)}
             return chosen, known, await _first_named(connection, named if start == "latest" else ())
 
         chosen, known, first_named = await self._database.read(read)
@@ -65,7 +65,7 @@ class Consumers:
                 await connection.execute(self._insert, new)
             for part in statements.in_parts(met):
                 touched = {"watermarks_": part, "consumer_": consumer, "now": now}
-                await connection.execute(statements.TOUCH_CONSUMERS, touched)
+                await connection.execute(claim_statements.TOUCH_CONSUMERS, touched)
 
         if chosen:
             await self._database.write(write, repeatable=True)
@@ -76,7 +76,7 @@ async def _first_named(connection: AsyncConnection, ids: Collection[str]) -> dic
     """Return the number of the oldest named batch of each watermark."""
     first: dict[str, int] = {}
     for part in statements.in_parts(sorted(ids)):
-        for row in await connection.execute(statements.SELECT_NAMED_SEQS, {"ids": part}):
+        for row in await connection.execute(claim_statements.SELECT_NAMED_SEQS, {"ids": part}):
             first[row.watermark_id] = min(row.seq, first.get(row.watermark_id, row.seq))
     return first
 
