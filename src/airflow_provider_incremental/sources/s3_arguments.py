@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from airflow_provider_incremental.core.errors import ConfigurationError
-from airflow_provider_incremental.sources.s3_pattern import compile_pattern
+from airflow_provider_incremental.sources.s3_pattern import compile_choice
 
 __all__ = ["check_s3_arguments"]
 
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
 _S3_SCHEME = re.compile(r"(?i)s3[an]?://")
+_ACCOUNT = re.compile(r"[0-9]{12}")
 _LONGEST_PREFIX = 1024
 _TEN_YEARS = 10 * 366 * 24 * 3600.0
 
@@ -19,12 +22,22 @@ def check_s3_arguments(
     *,
     bucket: str,
     prefix: str = "",
-    pattern: str | None = None,
     settle: float = 2.0,
     lateness: float = 3600.0,
+    reread: float = 3600.0,
     limit: int = 1000,
+    order: str = "modified",
+    pattern: str | None = None,
+    regex: str | None = None,
+    suffix: str | Sequence[str] | None = None,
+    min_size: int = 0,
+    storage_class: str | Sequence[str] | None = None,
+    on_overwrite: str = "emit",
+    versioned: bool = False,
+    requester_pays: bool = False,
+    bucket_owner: str | None = None,
 ) -> None:
-    """Refuse arguments with which an S3 prefix cannot be watched; they are those of :class:`S3KeySource`.
+    """Refuse arguments with which an S3 prefix cannot be watched; they are those of the S3 sources.
 
     :param limit: at most so many objects a batch.
     :raises ConfigurationError: naming the parameter, its value and what to write instead.
@@ -33,15 +46,55 @@ def check_s3_arguments(
     """
     _check_bucket(bucket)
     _check_prefix(prefix)
-    if pattern is not None:
-        _check_text("pattern", pattern)
-        compile_pattern(pattern)
+    _check_choice("order", order, ("modified", "key"))
+    _check_choice("on_overwrite", on_overwrite, ("emit", "ignore"))
+    for name, text in (("pattern", pattern), ("regex", regex)):
+        if text is not None:
+            _check_text(name, text)
+    compile_choice(pattern, regex)
+    _check_names("suffix", suffix, '".csv", or [".csv", ".json"]')
+    _check_names("storage_class", storage_class, '"STANDARD", or ["STANDARD", "GLACIER"]')
     _check_seconds(
         "settle", settle, least=1.0, remedy=f"S3 stamps objects with whole seconds, so give 1 to {_TEN_YEARS:.0f}"
     )
-    _check_seconds("lateness", lateness, least=0.0, remedy=f"give 0 to read nothing again, or up to {_TEN_YEARS:.0f}")
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        msg = f"limit={limit!r} is not a number of objects a batch; give a whole number of 1 or more"
+    for name, seconds in (("lateness", lateness), ("reread", reread)):
+        _check_seconds(name, seconds, least=0.0, remedy=f"give 0 to read nothing again, or up to {_TEN_YEARS:.0f}")
+    if on_overwrite == "ignore" and order == "modified" and not lateness:
+        msg = (
+            "on_overwrite='ignore' compares with what was delivered, which lateness=0 turns off; give 1 second or more"
+        )
+        raise ConfigurationError(msg)
+    _check_number("limit", limit, least=1, remedy="objects a batch; give a whole number of 1 or more")
+    _check_number("min_size", min_size, least=0, remedy="bytes; give a whole number of 0 or more")
+    _check_access(versioned, requester_pays, bucket_owner)
+
+
+def _check_access(versioned: Any, requester_pays: Any, bucket_owner: Any) -> None:
+    for name, flag in (("versioned", versioned), ("requester_pays", requester_pays)):
+        if not isinstance(flag, bool):
+            raise ConfigurationError(f"{name}={flag!r} is neither True nor False; give one of them")
+    if bucket_owner is not None and not (isinstance(bucket_owner, str) and _ACCOUNT.fullmatch(bucket_owner)):
+        msg = f"bucket_owner={bucket_owner!r} is no AWS account; give its 12 digits as a text"
+        raise ConfigurationError(msg)
+
+
+def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
+        msg = f"{name}={value!r} is unknown; give one of {', '.join(map(repr, choices))}"
+        raise ConfigurationError(msg)
+
+
+def _check_names(name: str, value: Any, example: str) -> None:
+    if value is None or (isinstance(value, str) and value):
+        return
+    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(each, str) and each for each in value):
+        msg = f"{name}={value!r} names nothing; give {example}, or leave it out"
+        raise ConfigurationError(msg)
+
+
+def _check_number(name: str, value: Any, *, least: int, remedy: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        msg = f"{name}={value!r} is not a number of {remedy}"
         raise ConfigurationError(msg)
 
 

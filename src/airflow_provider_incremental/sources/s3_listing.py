@@ -10,16 +10,22 @@ import datetime as dt
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, Protocol, cast
-from urllib.parse import unquote_to_bytes
+from typing import Any, Protocol, cast
 
-from airflow_provider_incremental.sources.s3_errors import Place, broken_answer, listing_failed
+from airflow_provider_incremental.sources.s3_errors import Place, listing_failed
+from airflow_provider_incremental.sources.s3_pages import (
+    OBJECTS,
+    VERSIONS,
+    Answer,
+    ListedObject,
+    Position,
+    Tokens,
+    key_order,
+    objects_in,
+    server_time,
+)
 
 __all__ = ["ListedObject", "ListingClient", "ListingClientFactory", "Position", "S3Listing", "Scan"]
-
-Position = tuple[dt.datetime, str]
-"""Where an object stands in the order of all: when it was last modified (aware, UTC), then its key."""
 
 
 class ListingClient(Protocol):
@@ -33,66 +39,72 @@ ListingClientFactory = Callable[[], Awaitable[AbstractAsyncContextManager[Any]]]
 """Makes the context of a client: ``S3Hook(...).get_async_conn`` is one."""
 
 
-class ListedObject(NamedTuple):
-    """One object as a listing shows it. Tuples of them sort in the source's order."""
-
-    last_modified: dt.datetime
-    key: str
-    etag: str
-    size: int
-    storage_class: str
-
-    @property
-    def position(self) -> Position:
-        """Where it stands in the order."""
-        return self.last_modified, self.key
-
-
 class S3Listing:
-    """Lists one prefix.
+    """Lists one prefix, or prefixes below it.
 
     :param client: a client, which stays the caller's; or a factory of its context, which is entered at the first
         listing and left by :meth:`aclose`, or with the error, after one that other credentials may cure.
     :param monotonic: seconds that never go backwards.
+    :param versioned: list the newest version of each object, with its id.
+    :param arguments: what every request says besides, such as ``ExpectedBucketOwner``.
     """
 
     def __init__(
-        self, *, place: Place, client: ListingClient | ListingClientFactory, monotonic: Callable[[], float]
+        self,
+        *,
+        place: Place,
+        client: ListingClient | ListingClientFactory,
+        monotonic: Callable[[], float],
+        versioned: bool = False,
+        arguments: Mapping[str, str] | None = None,
     ) -> None:
         self.place = place
+        self.operation = VERSIONS if versioned else OBJECTS
         self._given = client
+        self._arguments = arguments or {}
         self._context: AbstractAsyncContextManager[Any] | None = None
         self._client: ListingClient | None = None
         self._monotonic = monotonic
 
-    async def begin(self) -> Scan:
+    async def begin(self, *, prefix: str | None = None, after: str = "", until: str | None = None) -> Scan:
         """Ask for the first page of a new listing.
 
+        :param prefix: list the keys that begin with this; by default, with the prefix of the place.
+        :param after: begin behind this key.
+        :param until: end with this key.
         :raises S3ListingError: when there is none, or when it does not say what time it is at the server.
         """
+        where = self.place.prefix if prefix is None else prefix
         began = self._monotonic()
-        first = await self.page()
+        first = await self.page(where, **({self.operation.after: after} if after else {}))
         # The server stamped its answer at an unknown moment of the exchange: take the earliest.
         exchange = dt.timedelta(seconds=math.ceil(max(self._monotonic() - began, 0.0)))
-        return Scan(self, first, _server_time(first, self.place) - exchange)
+        return Scan(self, where, first, server_time(first, self.place) - exchange, until)
 
-    async def page(self, **continuation: str) -> Mapping[str, Any]:
+    async def page(self, prefix: str | None = None, **continuation: str) -> Answer:
         """Return one answer of the server.
 
         :raises S3ListingError: for whatever the client raises.
         """
         place = self.place
+        client: ListingClient | None = None
         try:
             client = self._client or await self._opened()
-            return await client.list_objects_v2(
-                Bucket=place.bucket, Prefix=place.prefix, EncodingType="url", **continuation
+            request = getattr(client, self.operation.method)
+            answer: Answer = await request(
+                Bucket=place.bucket,
+                Prefix=place.prefix if prefix is None else prefix,
+                EncodingType="url",
+                **self._arguments,
+                **continuation,
             )
         except Exception as error:
             failure = listing_failed(error, place)
-            if not failure.temporary:
+            if not failure.temporary and client is self._client:  # a page beside this one may have done so
                 with suppress(Exception):  # the error that made it useless says more than one of closing it
                     await self._give_back(error)
             raise failure from error
+        return answer
 
     async def aclose(self) -> None:
         """Give back the client, unless it is the caller's."""
@@ -119,88 +131,31 @@ class Scan:
     An object that was there before that moment is on a page; one that came later may be or not.
     """
 
-    def __init__(self, listing: S3Listing, first: Mapping[str, Any], asked_at: dt.datetime) -> None:
+    def __init__(
+        self, listing: S3Listing, prefix: str, first: Answer, asked_at: dt.datetime, until: str | None
+    ) -> None:
         self.asked_at = asked_at
+        self.ends = False
+        """Whether no page follows the one that was yielded."""
         self._listing = listing
+        self._prefix = prefix
         self._first = first
+        self._until = None if until is None else key_order(until)
 
     async def pages(self) -> AsyncGenerator[list[ListedObject], None]:
-        """Yield the objects of every page, in no order that matters.
+        """Yield the objects of every page, in the order of the answers.
 
         :raises S3ListingError: when the listing cannot be completed; what was yielded then counts for nothing.
         """
-        place, answer = self._listing.place, self._first
-        tokens = _Tokens(place)
+        listing, answer = self._listing, self._first
+        tokens = Tokens(listing.operation, listing.place)
         while True:
-            yield _objects(answer, place)
             token = tokens.after(answer)
+            objects = objects_in(answer, listing.operation, listing.place)
+            if self._until is not None and objects and key_order(objects[-1].key) > self._until:
+                objects, token = [each for each in objects if key_order(each.key) <= self._until], None
+            self.ends = token is None
+            yield objects
             if token is None:
                 return
-            answer = await self._listing.page(ContinuationToken=token)
-
-
-class _Tokens:
-    """Follows continuation tokens, and notices when they go round in a circle of any length, in constant memory."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._remembered: str | None = None
-        self._steps = 0
-        self._remember_at = 1
-
-    def after(self, response: Mapping[str, Any]) -> str | None:
-        """Return the token of the next page, or None after the last."""
-        truncated = response.get("IsTruncated")
-        if truncated is None:
-            raise broken_answer(self._place, "the answer does not say whether it is complete (no IsTruncated)")
-        if not truncated:
-            return None
-        token = response.get("NextContinuationToken")
-        if not token:
-            raise broken_answer(self._place, "the answer is truncated, but has no NextContinuationToken")
-        if token == self._remembered:
-            raise broken_answer(self._place, "the answers go round in a circle, a NextContinuationToken came again")
-        self._steps += 1
-        if self._steps == self._remember_at:
-            self._remembered, self._remember_at = token, 2 * self._steps
-        return cast("str", token)
-
-
-def _objects(response: Mapping[str, Any], place: Place) -> list[ListedObject]:
-    encoded = response.get("EncodingType") == "url"
-    try:
-        return [_object(entry, encoded) for entry in response.get("Contents", ())]
-    except (KeyError, TypeError, ValueError) as error:
-        raise broken_answer(place, f"an object of the answer cannot be read ({error!r})") from error
-
-
-def _object(entry: Mapping[str, Any], encoded: bool) -> ListedObject:
-    last_modified: dt.datetime = entry["LastModified"]
-    if last_modified.tzinfo is None:
-        msg = "LastModified without a time zone"
-        raise ValueError(msg)
-    return ListedObject(
-        last_modified.astimezone(dt.UTC),
-        _decoded(entry["Key"]) if encoded else entry["Key"],
-        str(entry.get("ETag", "")).strip('"'),
-        int(entry["Size"]),
-        str(entry.get("StorageClass") or "STANDARD"),
-    )
-
-
-def _decoded(key: str) -> str:
-    """Return a key as it is stored: bytes that are no UTF-8 stay apart from each other, as lone surrogates."""
-    if "%" not in key and "+" not in key:
-        return key
-    return unquote_to_bytes(key.replace("+", " ")).decode("utf-8", "surrogateescape")
-
-
-def _server_time(response: Mapping[str, Any], place: Place) -> dt.datetime:
-    date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-    if not date:
-        raise broken_answer(place, "the answer has no Date header, which says how far objects can be taken as complete")
-    try:
-        moment = parsedate_to_datetime(date)
-    except (ValueError, OverflowError) as error:
-        raise broken_answer(place, f"the Date header {date!r} of the answer cannot be read") from error
-    return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+            answer = await listing.page(self._prefix, **token)

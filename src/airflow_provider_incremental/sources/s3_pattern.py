@@ -10,6 +10,7 @@
 =========  ==========================================================================================
 
 Everything else stands for itself; upper and lower case differ. A pattern covers the whole key below the prefix.
+``regex:`` in front makes the rest a regular expression, which covers the whole key below the prefix as well.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from collections.abc import Iterator, Sequence
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 
-__all__ = ["compile_pattern"]
+__all__ = ["compile_choice", "compile_pattern"]
+
+_REGEX = "regex:"
 
 _STAR = "[^/]*?"
 _ANYTHING = ".*?"
@@ -52,6 +55,30 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         _tied(crossing + _within_folders(tokens, at < last), at < last) for at, (crossing, tokens) in enumerate(groups)
     ]
     return re.compile("".join(parts), re.DOTALL)
+
+
+def compile_choice(pattern: str | None, regex: str | None) -> re.Pattern[str] | None:
+    """Return the regular expression of a glob, of ``"regex:..."`` in its place, or of a regular expression.
+
+    :raises ConfigurationError: when both are given, or one of them cannot be used.
+
+    >>> compile_choice("regex:[0-9]+[.]csv", None) == compile_choice(None, "[0-9]+[.]csv")
+    True
+    """
+    if pattern is not None and regex is not None:
+        msg = f"pattern={pattern!r} and regex={regex!r} are given; give one of them"
+        raise ConfigurationError(msg)
+    if pattern is not None and not pattern.startswith(_REGEX):
+        return compile_pattern(pattern)
+    expression = regex if pattern is None else pattern.removeprefix(_REGEX)
+    if expression is None:
+        return None
+    try:
+        return re.compile(expression, re.DOTALL)
+    except re.error as error:
+        name = "regex" if pattern is None else "pattern"
+        msg = f"{name}={regex or pattern!r} is no regular expression: {error}; it has to match the key below the prefix"
+        raise ConfigurationError(msg) from error
 
 
 def _within_folders(tokens: Sequence[str], wildcard_follows: bool) -> str:

@@ -14,9 +14,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
 
-from airflow_provider_incremental.sources.s3_listing import ListedObject, Position
+from airflow_provider_incremental.sources.s3_pages import ListedObject, Position
 
-__all__ = ["Presence", "Selected", "Selection", "fingerprint", "is_folder_marker", "window_floor"]
+__all__ = ["Presence", "Selected", "Selection", "fingerprint", "is_folder_marker", "key_mark", "window_floor"]
 
 _SORTED_AT_ONCE = 5_000  # few enough that sorting them in does not hold up the event loop
 _START_OF_TIME = dt.datetime.min.replace(tzinfo=dt.UTC)
@@ -25,7 +25,17 @@ _START_OF_TIME = dt.datetime.min.replace(tzinfo=dt.UTC)
 def fingerprint(each: ListedObject) -> bytes:
     """Return the identity of one version of one object, in 16 bytes. It is kept in stores: it may never change."""
     # Neither an etag nor a time holds a NUL, so the three parts cannot be confused whatever the key holds.
-    text = f"{each.etag}\x00{each.last_modified.isoformat()}\x00{each.key}"
+    if each.version_id in (None, "null"):  # the id of what was written without versions
+        return _digest(f"{each.etag}\x00{each.last_modified.isoformat()}\x00{each.key}")
+    return _digest(f"version\x00{each.version_id}\x00{each.key}")
+
+
+def key_mark(each: ListedObject) -> bytes:
+    """Return the identity of an object whatever its version, in 16 bytes. It is kept in stores as well."""
+    return _digest(f"key\x00{each.key}")
+
+
+def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).digest()
 
 
@@ -64,6 +74,7 @@ class Selection:
     :param seen: fingerprints of what was delivered before.
     :param wanted: whether an object is one that the user means; the others only move the watermark.
     :param capacity: keep the first so many.
+    :param mark: what identifies an object among those seen.
     """
 
     def __init__(
@@ -75,6 +86,7 @@ class Selection:
         seen: AbstractSet[bytes],
         wanted: Callable[[ListedObject], bool],
         capacity: int,
+        mark: Callable[[ListedObject], bytes] = fingerprint,
     ) -> None:
         self._low = low
         self._floor = _START_OF_TIME if low is None else window_floor(low, lateness)
@@ -83,6 +95,7 @@ class Selection:
         self._seen = seen
         self._wanted = wanted
         self._capacity = capacity
+        self._mark = mark
         self._kept: list[ListedObject] = []
         self._last_kept: Position | None = None
         self._cut = False
@@ -112,7 +125,7 @@ class Selection:
     def _consider(self, each: ListedObject, position: Position) -> None:
         if self._last_kept is not None and position > self._last_kept:
             return
-        if self._seen and fingerprint(each) in self._seen:
+        if self._seen and self._mark(each) in self._seen:
             return
         self._kept.append(each)
         if len(self._kept) >= self._capacity + _SORTED_AT_ONCE:
@@ -133,11 +146,16 @@ class Selection:
 class Presence:
     """Notes what is there already, for a start at the newest object: its position, and the window behind it.
 
+    :param lateness: seconds that the window reaches back; infinite to name everything.
     :param bound: objects modified later than this are still to come.
+    :param mark: what identifies an object among those seen.
     """
 
-    def __init__(self, *, lateness: float, bound: dt.datetime) -> None:
+    def __init__(
+        self, *, lateness: float, bound: dt.datetime, mark: Callable[[ListedObject], bytes] = fingerprint
+    ) -> None:
         self.newest: Position | None = None
+        self._mark = mark
         self._lateness = lateness
         self._bound = bound
         self._marks: list[tuple[dt.datetime, bytes]] = []
@@ -151,7 +169,7 @@ class Presence:
             if self.newest is None or each.position > self.newest:
                 self.newest = each.position
             if self._lateness > 0 and each.last_modified >= window_floor(self.newest, self._lateness):
-                self._marks.append((each.last_modified, fingerprint(each)))
+                self._marks.append((each.last_modified, self._mark(each)))
         if len(self._marks) >= self._prune_at:
             self._prune()
             self._prune_at = 2 * len(self._marks) + _SORTED_AT_ONCE

@@ -16,35 +16,23 @@ at any time.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote
+from typing import Unpack
 
 from airflow_provider_incremental.core.errors import SourceError
-from airflow_provider_incremental.core.source import Baseline, Found, Source
+from airflow_provider_incremental.core.source import Baseline, Found
 from airflow_provider_incremental.core.watermark import Cursor, Watches
 from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments
-from airflow_provider_incremental.sources.s3_errors import Place
-from airflow_provider_incremental.sources.s3_listing import (
-    ListedObject,
-    ListingClient,
-    ListingClientFactory,
-    Position,
-    S3Listing,
-)
-from airflow_provider_incremental.sources.s3_pattern import compile_pattern
-from airflow_provider_incremental.sources.s3_selection import (
-    Presence,
-    Selection,
-    fingerprint,
-    is_folder_marker,
-    window_floor,
-)
+from airflow_provider_incremental.sources.s3_listing import ListingClient, ListingClientFactory
+from airflow_provider_incremental.sources.s3_options import ObjectOptions, ObjectSource
+from airflow_provider_incremental.sources.s3_pages import ListedObject, Position
+from airflow_provider_incremental.sources.s3_selection import Presence, Selection, window_floor
 
 __all__ = ["S3KeySource", "cursor_from"]
 
@@ -64,13 +52,11 @@ def cursor_from(moment: dt.datetime) -> Position:
     return _position(moment)
 
 
-class S3KeySource(Source):
+class S3KeySource(ObjectSource):
     """Delivers every object below a prefix once for each of its versions that a poll meets.
 
     :param bucket: the bucket's name.
     :param prefix: only keys that start with it.
-    :param pattern: only keys whose part after the prefix matches this glob; see
-        :mod:`airflow_provider_incremental.sources.s3_pattern`. Other objects move the watermark all the same.
     :param settle: seconds that the upper edge of a poll stays behind the server's clock; at least 1, because S3 stamps
         objects with whole seconds.
     :param lateness: seconds behind the cursor in which objects that appear late are still delivered: give as long as
@@ -79,9 +65,11 @@ class S3KeySource(Source):
         ``S3Hook(aws_conn_id=...).get_async_conn``.
     :param conn_id: the connection behind the client, as error messages name it.
     :param monotonic: seconds that never go backwards; for tests.
+    :param options: which objects are meant: :class:`~.s3_options.ObjectOptions`. Others only move the watermark.
     :raises ConfigurationError: when an argument cannot be used.
 
-    An item is a dictionary of bucket, key, uri (percent-encoded), size, etag, last_modified (aware) and storage_class.
+    An item is a dictionary of bucket, key, uri (percent-encoded), size, etag, last_modified (aware), version_id (None
+    unless ``versioned``) and storage_class.
 
     >>> S3KeySource(bucket="landing", prefix="orders/", client=client).watches.source
     's3://landing/orders/'
@@ -92,22 +80,25 @@ class S3KeySource(Source):
         *,
         bucket: str,
         prefix: str = "",
-        pattern: str | None = None,
         settle: float = 2.0,
         lateness: float = 3600.0,
         client: ListingClient | ListingClientFactory,
         conn_id: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        **options: Unpack[ObjectOptions],
     ) -> None:
-        check_s3_arguments(bucket=bucket, prefix=prefix, pattern=pattern, settle=settle, lateness=lateness)
+        check_s3_arguments(bucket=bucket, prefix=prefix, settle=settle, lateness=lateness, **options)
+        super().__init__(
+            bucket=bucket,
+            prefix=prefix,
+            static_prefix=prefix,
+            client=client,
+            conn_id=conn_id,
+            monotonic=monotonic,
+            **options,
+        )
         self.lateness = float(lateness)
-        self._bucket = bucket
-        self._prefix = prefix
-        self._pattern = None if pattern is None else compile_pattern(pattern)
         self._settle = dt.timedelta(seconds=settle)
-        self._monotonic = monotonic
-        place = Place(bucket=bucket, prefix=prefix, conn_id=conn_id)
-        self._listing = S3Listing(place=place, client=client, monotonic=monotonic)
         self._left_over: _LeftOver | None = None
 
     @property
@@ -130,7 +121,8 @@ class S3KeySource(Source):
     async def latest(self) -> Baseline:
         """Return the position of the newest object, and what lies in the window behind it."""
         scan = await self._listing.begin()
-        presence = Presence(lateness=self.lateness, bound=scan.asked_at - self._settle)
+        reach = math.inf if self._ignores_overwrites else self.lateness
+        presence = Presence(lateness=reach, bound=scan.asked_at - self._settle, mark=self._mark)
         async with aclosing(scan.pages()) as pages:
             async for objects in pages:
                 presence.offer(objects)
@@ -143,24 +135,26 @@ class S3KeySource(Source):
         position = _position(cursor)
         marks: list[bytes] = []
         if self.lateness > 0:
-            floor = window_floor(position, self.lateness)
+            floor = window_floor(position, math.inf if self._ignores_overwrites else self.lateness)
             scan = await self._listing.begin()
             async with aclosing(scan.pages()) as pages:
                 async for objects in pages:
                     there = (each for each in objects if each.last_modified >= floor and each.position <= position)
-                    marks.extend(map(fingerprint, there))
+                    marks.extend(map(self._mark, there))
         return Baseline(cursor=position, fingerprints=tuple(marks))
 
     def in_window(self, high: Cursor, low: Cursor) -> bool:
         """Whether the window behind ``low`` reaches down to ``high``."""
         if low is None or high is None:
             return high is not None
+        if self._ignores_overwrites:
+            return True
         return _position(high)[0] >= window_floor(_position(low), self.lateness)
 
     async def aclose(self) -> None:
         """Give back the client, unless it is the caller's."""
         self._left_over = None
-        await self._listing.aclose()
+        await super().aclose()
 
     def _goes_on(self, left_over: _LeftOver, position: Position | None, seen: AbstractSet[bytes]) -> bool:
         """Whether a poll may deliver the rest of the listing before.
@@ -177,8 +171,15 @@ class S3KeySource(Source):
     async def _listed(self, low: Position | None, capacity: int, seen: AbstractSet[bytes]) -> _LeftOver:
         scan = await self._listing.begin()
         bound = scan.asked_at - self._settle
+        self._wanted.begin()
         selection = Selection(
-            low=low, lateness=self.lateness, bound=bound, seen=seen, wanted=self._wanted, capacity=capacity
+            low=low,
+            lateness=self.lateness,
+            bound=bound,
+            seen=seen,
+            wanted=self._wanted,
+            capacity=capacity,
+            mark=self._mark,
         )
         async with aclosing(scan.pages()) as pages:
             async for objects in pages:
@@ -188,7 +189,7 @@ class S3KeySource(Source):
             objects=deque(selected.objects),
             cut=selected.cut,
             newest=selected.newest,
-            note=None if low is None or low[0] <= bound else _ahead(low, bound),
+            note=self._wanted.note() if low is None or low[0] <= bound else _ahead(low, bound),
             listed_at=self._monotonic(),
         )
 
@@ -198,7 +199,7 @@ class S3KeySource(Source):
         taken: dict[bytes, ListedObject] = {}
         while listed.objects and len(taken) < limit:
             each = listed.objects.popleft()
-            mark = fingerprint(each)
+            mark = self._mark(each)
             if mark not in seen:
                 taken[mark] = each
         more = bool(listed.objects) or listed.cut
@@ -214,22 +215,6 @@ class S3KeySource(Source):
             more=more,
             note=listed.note,
         )
-
-    def _wanted(self, each: ListedObject) -> bool:
-        if is_folder_marker(each):
-            return False
-        return self._pattern is None or self._pattern.fullmatch(each.key, len(self._prefix)) is not None
-
-    def _item(self, each: ListedObject) -> dict[str, Any]:
-        return {
-            "bucket": self._bucket,
-            "key": each.key,
-            "uri": f"s3://{self._bucket}/{quote(each.key, errors='surrogateescape')}",
-            "size": each.size,
-            "etag": each.etag,
-            "last_modified": each.last_modified,
-            "storage_class": each.storage_class,
-        }
 
 
 @dataclass(slots=True, kw_only=True)

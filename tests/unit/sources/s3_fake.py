@@ -46,7 +46,15 @@ class FakeBucket:
         self._objects: dict[str, dict[str, Any]] = {}
         self._page = 0
 
-    def put(self, key: str, *, modified: float | None = None, body: str = "x", size: int = 1) -> None:
+    def put(
+        self,
+        key: str,
+        *,
+        modified: float | None = None,
+        body: str = "x",
+        size: int = 1,
+        storage_class: str = "STANDARD",
+    ) -> None:
         """Write an object; ``modified`` other than now is a multipart upload that began earlier."""
         when = self.now if modified is None else modified
         self._objects[key] = {
@@ -54,7 +62,7 @@ class FakeBucket:
             "LastModified": at(float(int(when))),
             "ETag": f'"{hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()}"',
             "Size": size,
-            "StorageClass": "STANDARD",
+            "StorageClass": storage_class,
         }
 
     def delete(self, key: str) -> None:
@@ -78,7 +86,7 @@ class FakeBucket:
             act()
         if error := self.errors.pop(self._page, None):
             raise error
-        after = arguments.get("ContinuationToken", "")
+        after = arguments.get("ContinuationToken") or arguments.get("StartAfter", "")
         keys = sorted(key for key in self._objects if key.startswith(arguments["Prefix"]) and key > after)
         answer = self._answer(keys)
         if act := self.after_page.pop(self._page, None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider_incremental.core.source import Baseline, Found
+from airflow_provider_incremental.core.source import Baseline, Found, Source
 from airflow_provider_incremental.sources.s3_source import S3KeySource
 from tests.unit.sources.s3_fake import FakeBucket
 
@@ -13,14 +13,17 @@ from tests.unit.sources.s3_fake import FakeBucket
 class Watcher:
     """A watermark in memory over one prefix of a fake bucket."""
 
-    def __init__(self, bucket: FakeBucket, *, limit: int = 1000, **arguments: Any) -> None:
+    def __init__(
+        self, bucket: FakeBucket, *, limit: int = 1000, source: type[Source] = S3KeySource, **arguments: Any
+    ) -> None:
         self.time = 0.0
         self.cursor: Any = None
         self.items: list[dict[str, Any]] = []
         self.limit = limit
         self._arguments = {"bucket": "landing", "client": bucket, "monotonic": lambda: self.time, **arguments}
         self._log: list[tuple[Any, Sequence[bytes]]] = []
-        self.source = S3KeySource(**self._arguments)
+        self._class: Any = source
+        self.source: Any = self._class(**self._arguments)
 
     @property
     def keys(self) -> list[str]:
@@ -35,7 +38,7 @@ class Watcher:
 
     def restart(self) -> None:
         """Lose everything that is not in the watermark's store."""
-        self.source = S3KeySource(**self._arguments)
+        self.source = self._class(**self._arguments)
 
     def start(self, baseline: Baseline) -> None:
         """Begin at a baseline."""

@@ -47,6 +47,7 @@ async def test_item_has_all_facts(bucket):
             "size": 7,
             "etag": "9dd4e461268c8034f5c8564e155c67a6",
             "last_modified": at(5),
+            "version_id": None,
             "storage_class": "STANDARD",
         }
     ]

@@ -1,0 +1,111 @@
+"""Which objects of a prefix are meant, what identifies them, and how they are handed on."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal
+from urllib.parse import quote
+
+from airflow_provider_incremental.sources.s3_pages import ListedObject
+from airflow_provider_incremental.sources.s3_pattern import compile_choice
+from airflow_provider_incremental.sources.s3_selection import is_folder_marker
+
+__all__ = ["ObjectFilter", "OnOverwrite", "as_names", "item_of"]
+
+log = logging.getLogger(__name__)
+
+OnOverwrite = Literal["emit", "ignore"]
+
+ARCHIVED = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+"""Classes of objects that have to be restored before they can be read."""
+
+
+class ObjectFilter:
+    """Says of each object whether it is meant, and keeps count of archived ones, which nobody could read.
+
+    :param place: what log messages call the prefix.
+    :param prefix: what every key begins with; patterns are over the rest.
+    :param storage_class: deliver these only, archived ones too; None: all that can be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        place: str,
+        prefix: str,
+        pattern: str | None = None,
+        regex: str | None = None,
+        suffix: str | Sequence[str] | None = None,
+        min_size: int = 0,
+        storage_class: str | Sequence[str] | None = None,
+    ) -> None:
+        self._place = place
+        self._start = len(prefix)
+        self._pattern = compile_choice(pattern, regex)
+        self._suffixes = as_names(suffix)
+        self._min_size = min_size
+        self._classes = frozenset(as_names(storage_class) or ())
+        self._archived: Counter[str] = Counter()
+        self._example = ""
+        self._said: str | None = None
+
+    def begin(self) -> None:
+        """Begin a listing: nothing is counted yet."""
+        self._archived.clear()
+
+    def __call__(self, each: ListedObject) -> bool:
+        """Whether an object is delivered."""
+        if is_folder_marker(each) or each.size < self._min_size or not self._is_named(each.key):
+            return False
+        if self._classes:
+            return each.storage_class in self._classes
+        if each.storage_class in ARCHIVED:
+            self._archived[each.storage_class] += 1
+            self._example = each.key
+            return False
+        return True
+
+    def note(self) -> str | None:
+        """Return what to say of archived objects that were left out since :meth:`begin`; logged when it changes."""
+        if not self._archived:
+            self._said = None
+            return None
+        classes = ", ".join(f"{count} in {name}" for name, count in sorted(self._archived.items()))
+        note = (
+            f"archived objects cannot be read and are not delivered: {classes}, such as {self._example!r}; name the "
+            "classes in storage_class=[...] to have them all the same"
+        )
+        if note != self._said:
+            self._said = note
+            log.warning("%s: %s", self._place, note)
+        return note
+
+    def _is_named(self, key: str) -> bool:
+        if self._suffixes is not None and not key.endswith(self._suffixes):
+            return False
+        return self._pattern is None or self._pattern.fullmatch(key, self._start) is not None
+
+
+def as_names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return one name or several as several.
+
+    >>> as_names(".csv")
+    ('.csv',)
+    """
+    return value if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def item_of(bucket: str, each: ListedObject) -> dict[str, Any]:
+    """Return an object as consumers get it."""
+    return {
+        "bucket": bucket,
+        "key": each.key,
+        "uri": f"s3://{bucket}/{quote(each.key, errors='surrogateescape')}",
+        "size": each.size,
+        "etag": each.etag,
+        "last_modified": each.last_modified,
+        "version_id": each.version_id,
+        "storage_class": each.storage_class,
+    }
