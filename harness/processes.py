@@ -141,24 +141,23 @@ def run(
     cwd: Path | None = None,
     timeout: float = 120,
 ) -> str:
-    """Run a command to its end and return what it printed; a failure raises with that text."""
+    """Run a command to its end and return its standard output; a failure raises with all that it printed."""
     identity = {} if user is None else {"user": user, "extra_groups": []}
     done = subprocess.run(
         [str(part) for part in command],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         cwd=cwd,
         env=None if env is None else dict(env),
         timeout=timeout,
         check=False,
         **identity,
     )
-    text = done.stdout.decode(errors="replace")
+    output, errors = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     if done.returncode:
-        msg = f"{' '.join(map(str, command))} ended with {done.returncode}:\n{text}"
+        msg = f"{' '.join(map(str, command))} ended with {done.returncode}:\n{output}{errors}"
         raise HarnessError(msg)
-    return text
+    return output
 
 
 @contextlib.contextmanager

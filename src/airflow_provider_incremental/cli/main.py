@@ -7,8 +7,8 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 
 from airflow_provider_incremental.cli.commands import parse
@@ -19,6 +19,7 @@ __all__ = ["main"]
 
 FAILED = 1
 INTERRUPTED = 130
+_OUTPUT, _ERROR = 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
-        # What Airflow and its plugins print while they load would spoil JSON.
-        with redirect_stdout(sys.stderr):
+        # What Airflow and its plugins print or log while they load would spoil JSON.
+        with _standard_output_to_error():
             module, _, name = given.action.partition(":")
             text = getattr(import_module(module), name)(given)
     except IncrementalError as error:
@@ -42,6 +43,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return _print(text)
+
+
+@contextmanager
+def _standard_output_to_error() -> Generator[None, None, None]:
+    """Below Python as well: Airflow 3.0 logs to the file that was standard output when it was loaded."""
+    try:
+        kept = os.dup(_OUTPUT)
+    except OSError:  # closed, as in a service
+        with redirect_stdout(sys.stderr):
+            yield
+        return
+    try:
+        os.dup2(_ERROR, _OUTPUT)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, _OUTPUT)
+        os.close(kept)
 
 
 def _print(text: str) -> int:

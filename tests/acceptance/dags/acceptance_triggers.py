@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 from airflow_provider_incremental import SQLIncrementalQueryTrigger
@@ -22,6 +23,15 @@ async def stop_once(point: str) -> None:
         await asyncio.Event().wait()
 
 
+def stop_the_process_once(point: str) -> None:
+    """Say that the point is reached, and block the event loop, so that nothing can hand the event over."""
+    reached = POINTS / f"{point}.reached"
+    if not reached.exists():
+        reached.touch()
+        while True:
+            time.sleep(1)
+
+
 class StopsAfterCommit(SQLIncrementalQueryTrigger):
     """Stops when a batch is committed and not yet announced."""
 
@@ -34,14 +44,16 @@ class StopsAfterCommit(SQLIncrementalQueryTrigger):
 
 
 class StopsAfterYield(SQLIncrementalQueryTrigger):
-    """Stops when the event is in Airflow's hands, and has not been stored yet."""
+    """Stops when the event is in Airflow's hands, and has not been stored yet: in ack mode, and without it."""
 
     async def filter_shared_stream(self, shared_stream):
-        """Yield the event, and stop the whole event loop: nothing of the process goes on that could store it."""
+        """Yield the event, and stop."""
         async for event in super().filter_shared_stream(shared_stream):
             yield event
-            reached = POINTS / "yielded.reached"
-            if not reached.exists():
-                reached.touch()
-                while True:  # blocks the loop, so that the runner cannot hand the event over
-                    (POINTS / "never").exists()
+            stop_the_process_once("yielded")
+
+    async def run(self):
+        """Yield the event, and stop."""
+        async for event in super().run():
+            yield event
+            stop_the_process_once("yielded")
