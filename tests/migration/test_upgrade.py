@@ -266,3 +266,18 @@ async def test_upgrade_leaves_the_callers_transaction_alone(postgres_database, o
 
     await on(postgres_database, work)
     assert await on(postgres_database, tables_of) == set()
+
+
+@pytest.mark.parametrize("database", ["mysql"], indirect=True)
+async def test_the_lock_covers_the_whole_upgrade(database, on):
+    """Where the lock is not the transaction's, all is committed before the next in turn gets it."""
+
+    def work(connection: sa.engine.Connection) -> None:
+        upgrade_connection(connection, "here")
+        engine = sa.create_engine(database.replace("mysql:", "mysql+pymysql:"))
+        with engine.begin() as other:
+            assert upgrade_connection(other, "there") is False
+        engine.dispose()
+
+    await on(database, work)
+    await check(database)

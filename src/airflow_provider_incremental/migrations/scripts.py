@@ -36,7 +36,9 @@ _alembic_turn = threading.Lock()
 
 
 def upgrade_connection(connection: sa.engine.Connection, where: str, revision: str = HEAD) -> bool:
-    """Upgrade the database of a connection in the transaction that the connection is in, or begins; do not commit it.
+    """Upgrade the database of a connection, in the transaction that it is in or begins; the caller commits.
+
+    MySQL is the exception: it commits each statement that changes tables, and so everything is committed at the end.
 
     :param where: the database, as people may see it.
     :param revision: the one to upgrade to.
@@ -102,5 +104,6 @@ def _locked(connection: sa.engine.Connection, where: str) -> Generator[None, Non
             raise StoreUnavailableError(msg)
         try:
             yield
+            connection.exec_driver_sql("COMMIT")  # the lock would not last until the caller does it
         finally:
             connection.execute(sa.text(f"SELECT RELEASE_LOCK({_MYSQL_LOCK})"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -13,8 +14,10 @@ import pytest
 
 import airflow_provider_incremental
 from airflow_provider_incremental import __version__
-from airflow_provider_incremental.cli.commands import parser
+from airflow_provider_incremental.cli.commands import parse, parser
 from airflow_provider_incremental.cli.main import main
+from airflow_provider_incremental.core.errors import WatchesAnotherSourceError
+from airflow_provider_incremental.core.watermark import Watches, WatermarkKey
 
 
 @pytest.fixture
@@ -65,6 +68,15 @@ def test_examples_parse(words):
     for line in (command.epilog or "").splitlines()[1:]:
         given = parser().parse_args(shlex.split(line.partition(" > ")[0])[1:])
         assert given.action
+
+
+def test_remedies_parse():
+    """The commands that an error of the domain tells people to run are right usage."""
+    watched, given = Watches(source="s3://a", cursor="key"), Watches(source="s3://b", cursor="key")
+    with pytest.raises(WatchesAnotherSourceError) as refusal:
+        watched.require_same(WatermarkKey("orders", "eu"), given)
+    remedies = re.findall(r"`airflow-incremental (.+?)`", str(refusal.value))
+    assert [parse(shlex.split(remedy)).action.partition(":")[2] for remedy in remedies] == ["set_position", "rewind"]
 
 
 def test_version(capsys):
