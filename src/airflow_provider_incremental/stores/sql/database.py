@@ -8,8 +8,9 @@ under way, before the error reaches its caller.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -46,6 +47,10 @@ class Database:
         self.dialect = DIALECTS[url.get_backend_name()]
         self.engine = create_engine(url)
         self._singles = self.engine.execution_options(**self.dialect.single_options)
+        # SQLite lets one write at a time and wakes nobody who waits: within a process, writers queue here.
+        self._turn: contextlib.AbstractAsyncContextManager[Any] = (
+            asyncio.Lock() if self.dialect.begin_write else contextlib.nullcontext()
+        )
         # SQLite's own wait for its lock has to end first, or its error would never be seen.
         self._timeout = _TIMEOUT + BUSY_TIMEOUT if self.dialect.begin_write else _TIMEOUT
 
@@ -66,7 +71,7 @@ class Database:
         """
 
         async def once(attempt: _Once) -> Result:
-            async with self.engine.connect() as connection:
+            async with self._turn, self.engine.connect() as connection:
                 if self.dialect.begin_write:
                     await connection.exec_driver_sql(self.dialect.begin_write)
                 result = await work(connection)
