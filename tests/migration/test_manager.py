@@ -99,7 +99,7 @@ def test_sql_only(session, capsys):
     """With show_sql_only SQL is printed and nothing is done."""
     manager = IncrementalDBManager(session)
     manager.upgradedb(show_sql_only=True)
-    assert capsys.readouterr().out == sql(session.get_bind().dialect.name)
+    assert capsys.readouterr().out.endswith(sql(session.get_bind().dialect.name))  # Airflow 3.0 logs there too
     manager.downgrade("base", show_sql_only=True)
     assert "DROP TABLE asset_watermarks;" in capsys.readouterr().out
     assert tables(session) == set()
