@@ -41,7 +41,7 @@ class OnSqlite(DeliveryMachine):
 
 def test_on_memory() -> None:
     """Many histories on the reference."""
-    run_state_machine_as_test(OnMemory, settings=settings(max_examples=400, stateful_step_count=60, deadline=None))
+    run_state_machine_as_test(OnMemory, settings=settings(max_examples=250, stateful_step_count=60, deadline=None))
 
 
 def test_on_sqlite(tmp_path: Path) -> None:
