@@ -16,15 +16,23 @@ class S3ListingError(SourceError):
     :param code: S3's code of the error, such as ``NoSuchBucket``; None when nothing was answered.
     :param status: the HTTP status; None when nothing was answered.
     :param temporary: whether the same request can be expected to succeed later, with nothing changed.
+    :param unsplittable: whether the server cannot begin a listing behind a key.
     """
 
     def __init__(
-        self, message: str, *, code: str | None = None, status: int | None = None, temporary: bool = False
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        status: int | None = None,
+        temporary: bool = False,
+        unsplittable: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.status = status
         self.temporary = temporary
+        self.unsplittable = unsplittable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +135,13 @@ def listing_failed(error: Exception, place: Place) -> S3ListingError:
     return S3ListingError(message, code=code or None, status=status or None, temporary=remedy is _LATER)
 
 
-def broken_answer(place: Place, what: str) -> S3ListingError:
+def broken_answer(place: Place, what: str, *, unsplittable: bool = False) -> S3ListingError:
     """Return what to raise when an answer cannot be a page of a complete listing."""
     return S3ListingError(
         f"cannot list {place}: {what}. Nothing was taken from the listing, it is tried again; if it stays, the server "
         f"behind the {place.connection} does not answer ListObjectsV2 as S3 does",
         temporary=True,
+        unsplittable=unsplittable,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from typing import Unpack
@@ -119,7 +119,7 @@ class S3KeyOrderSource(ObjectSource):
 
     def _take(
         self,
-        objects: list[ListedObject],
+        objects: Sequence[ListedObject],
         walk: _Walk,
         taken: dict[bytes, ListedObject],
         limit: int,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Protocol, cast
 
-from airflow_provider_incremental.sources.s3_errors import Place, listing_failed
+from airflow_provider_incremental.sources.s3_errors import Place, broken_answer, listing_failed
 from airflow_provider_incremental.sources.s3_pages import (
     OBJECTS,
     VERSIONS,
@@ -79,7 +79,7 @@ class S3Listing:
         first = await self.page(where, **({self.operation.after: after} if after else {}))
         # The server stamped its answer at an unknown moment of the exchange: take the earliest.
         exchange = dt.timedelta(seconds=math.ceil(max(self._monotonic() - began, 0.0)))
-        return Scan(self, where, first, server_time(first, self.place) - exchange, until)
+        return Scan(self, where, first, server_time(first, self.place) - exchange, after=after, until=until)
 
     async def page(self, prefix: str | None = None, **continuation: str) -> Answer:
         """Return one answer of the server.
@@ -132,7 +132,14 @@ class Scan:
     """
 
     def __init__(
-        self, listing: S3Listing, prefix: str, first: Answer, asked_at: dt.datetime, until: str | None
+        self,
+        listing: S3Listing,
+        prefix: str,
+        first: Answer,
+        asked_at: dt.datetime,
+        *,
+        after: str = "",
+        until: str | None = None,
     ) -> None:
         self.asked_at = asked_at
         self.ends = False
@@ -140,9 +147,10 @@ class Scan:
         self._listing = listing
         self._prefix = prefix
         self._first = first
+        self._after = after
         self._until = None if until is None else key_order(until)
 
-    async def pages(self) -> AsyncGenerator[list[ListedObject], None]:
+    async def pages(self) -> AsyncGenerator[Sequence[ListedObject], None]:
         """Yield the objects of every page, in the order of the answers.
 
         :raises S3ListingError: when the listing cannot be completed; what was yielded then counts for nothing.
@@ -152,7 +160,10 @@ class Scan:
         while True:
             token = tokens.after(answer)
             objects = objects_in(answer, listing.operation, listing.place)
-            if self._until is not None and objects and key_order(objects[-1].key) > self._until:
+            if self._after and objects and key_order(objects[0].key) <= key_order(self._after):
+                what = f"it was asked for keys behind {self._after!r}, and begins with {objects[0].key!r}"
+                raise broken_answer(listing.place, what, unsplittable=True)
+            if self._until is not None and objects and key_order(objects[-1].key) >= self._until:
                 objects, token = [each for each in objects if key_order(each.key) <= self._until], None
             self.ends = token is None
             yield objects

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from airflow_provider_incremental.sources.s3_errors import Place, broken_answer
+from airflow_provider_incremental.sources.s3_rows import Rows
 
-__all__ = ["Answer", "ListedObject", "Operation", "Position", "Tokens", "key_order", "objects_in", "server_time"]
+__all__ = [
+    "Answer",
+    "ListedObject",
+    "Operation",
+    "Page",
+    "Position",
+    "Tokens",
+    "key_order",
+    "objects_in",
+    "server_time",
+]
 
 Answer = Mapping[str, Any]
 
@@ -62,6 +73,9 @@ VERSIONS = Operation(
 )
 
 
+_IN_COLUMNS = {"LastModified", "Key", "ETag", "Size", "StorageClass"}
+
+
 class Tokens:
     """Follows continuation tokens, and notices when they go round in a circle of any length, in constant memory."""
 
@@ -101,7 +115,34 @@ class Tokens:
         return token
 
 
-def objects_in(answer: Answer, operation: Operation, place: Place) -> list[ListedObject]:
+class Page(Sequence[ListedObject]):
+    """The objects of an answer by column. Each is made when it is its turn, and gone when the next one is."""
+
+    def __init__(self, rows: Rows, encoded: bool) -> None:
+        columns = rows.columns
+        keys = columns["Key"]
+        self._columns: tuple[Sequence[Any], ...] = (
+            columns["LastModified"],
+            [decoded_key(key) for key in keys] if encoded else keys,
+            [etag.strip('"') for etag in columns["ETag"]],
+            columns["Size"],
+            [name or "STANDARD" for name in columns["StorageClass"]],
+        )
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._columns[0])
+
+    def __iter__(self) -> Iterator[ListedObject]:
+        """Return them one after the other."""
+        return map(ListedObject, *self._columns)
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return one."""
+        return ListedObject(*(column[at] for column in self._columns))
+
+
+def objects_in(answer: Answer, operation: Operation, place: Place) -> Sequence[ListedObject]:
     """Return the objects of an answer; of versions, the newest of each object.
 
     :raises S3ListingError: when one of them cannot be read.
@@ -109,6 +150,8 @@ def objects_in(answer: Answer, operation: Operation, place: Place) -> list[Liste
     encoded = answer.get("EncodingType") == "url"
     try:
         entries = answer.get(operation.entries, ())
+        if isinstance(entries, Rows) and entries.columns.keys() >= _IN_COLUMNS:
+            return Page(entries, encoded)
         return [_object(entry, encoded) for entry in entries if entry.get("IsLatest", True)]
     except (KeyError, TypeError, ValueError) as error:
         raise broken_answer(place, f"an object of the answer cannot be read ({error!r})") from error

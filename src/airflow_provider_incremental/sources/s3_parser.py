@@ -9,6 +9,7 @@ alone decides what it means.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -35,7 +36,15 @@ def install(session: Any) -> None:
 
     :param session: an aiobotocore session of one's own.
     """
-    session.register(_EVENT, _read_listing)
+    turn = asyncio.Lock()
+
+    async def read_listing(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+        # One page in a round of the event loop: others have their turn between pages that arrived together.
+        async with turn:
+            if _read_listing(response_dict, customized_response_dict):
+                await asyncio.sleep(0)
+
+    session.register(_EVENT, read_listing)
     # A client is made on the event loop, which the loading of the models would hold up for 50 ms.
     loader = session.get_component("data_loader")
     for name in ("service-2", "endpoint-rule-set-1"):
@@ -46,13 +55,17 @@ def install(session: Any) -> None:
             loader.load_data(name)
 
 
-def _read_listing(*, response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Take the body's part of an answer, and leave botocore its headers."""
+def _read_listing(response_dict: dict[str, Any], customized_response_dict: dict[str, Any]) -> bool:
+    """Take the body's part of an answer, and leave botocore its headers; whether that could be done."""
     if response_dict["status_code"] != _OK or not response_dict["body"]:
-        return
-    with suppress(UnusualError, ValueError, XMLParseError):
-        customized_response_dict.update(_page(response_dict["body"]))
-        response_dict["body"] = b""
+        return False
+    try:
+        page = _page(response_dict["body"])
+    except (UnusualError, ValueError, XMLParseError):
+        return False
+    customized_response_dict.update(page)
+    response_dict["body"] = b""
+    return True
 
 
 def _page(body: bytes) -> dict[str, Any]:
@@ -70,13 +83,14 @@ def _page(body: bytes) -> dict[str, Any]:
             entries.append(node)
         else:
             _put_scalar(page, node, in_page)
-    if rows is None:
-        rows = [_object(entry, in_object, in_owner) for entry in entries]
-        read_stamps(rows)
-    elif len(entries) != 1:  # the one that stands for the rows: they were somewhere else
-        raise UnusualError
-    if rows:
+    if rows is not None:
+        if len(entries) != 1:  # the one that stands for the rows: they were somewhere else
+            raise UnusualError
         page["Contents"] = rows
+    elif entries:
+        objects = [_object(entry, in_object, in_owner) for entry in entries]
+        read_stamps(objects)
+        page["Contents"] = objects
     return page
 
 

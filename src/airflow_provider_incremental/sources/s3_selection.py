@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from airflow_provider_incremental.sources.s3_pages import ListedObject, Position
 
@@ -56,11 +57,12 @@ def window_floor(low: Position, lateness: float) -> dt.datetime:
 class Selected:
     """The first objects of a complete listing, in order.
 
+    :param objects: their fields as plain tuples, which the garbage collector need not follow.
     :param cut: whether the listing holds more to deliver than what was kept of it.
     :param newest: the position of the last object under the bound, delivered or not; None when there is none.
     """
 
-    objects: list[ListedObject]
+    objects: list[tuple[Any, ...]]
     cut: bool
     newest: Position | None
 
@@ -96,7 +98,7 @@ class Selection:
         self._wanted = wanted
         self._capacity = capacity
         self._mark = mark
-        self._kept: list[ListedObject] = []
+        self._kept: list[tuple[Any, ...]] = []
         self._last_kept: Position | None = None
         self._cut = False
         self._newest: Position | None = None
@@ -127,7 +129,7 @@ class Selection:
             return
         if self._seen and self._mark(each) in self._seen:
             return
-        self._kept.append(each)
+        self._kept.append(tuple(each))
         if len(self._kept) >= self._capacity + _SORTED_AT_ONCE:
             self._sort()
 
@@ -140,7 +142,7 @@ class Selection:
         if len(self._kept) > self._capacity:
             self._cut = True
             del self._kept[self._capacity :]
-            self._last_kept = self._kept[-1].position
+            self._last_kept = self._kept[-1][:2]
 
 
 class Presence:

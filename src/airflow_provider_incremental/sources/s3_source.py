@@ -19,20 +19,21 @@ import datetime as dt
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.source import Baseline, Found
 from airflow_provider_incremental.core.watermark import Cursor, Watches
 from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments
+from airflow_provider_incremental.sources.s3_errors import S3ListingError
 from airflow_provider_incremental.sources.s3_listing import ListingClient, ListingClientFactory
 from airflow_provider_incremental.sources.s3_options import ObjectOptions, ObjectSource
 from airflow_provider_incremental.sources.s3_pages import ListedObject, Position
 from airflow_provider_incremental.sources.s3_selection import Presence, Selection, window_floor
+from airflow_provider_incremental.sources.s3_sweep import Samples, SplitPoints, Sweep
 
 __all__ = ["S3KeySource", "cursor_from"]
 
@@ -99,6 +100,7 @@ class S3KeySource(ObjectSource):
         )
         self.lateness = float(lateness)
         self._settle = dt.timedelta(seconds=settle)
+        self._splits = SplitPoints(prefix)
         self._left_over: _LeftOver | None = None
 
     @property
@@ -120,12 +122,10 @@ class S3KeySource(ObjectSource):
 
     async def latest(self) -> Baseline:
         """Return the position of the newest object, and what lies in the window behind it."""
-        scan = await self._listing.begin()
+        sweep = await Sweep.begin(self._listing, self._splits.ranges())
         reach = math.inf if self._ignores_overwrites else self.lateness
-        presence = Presence(lateness=reach, bound=scan.asked_at - self._settle, mark=self._mark)
-        async with aclosing(scan.pages()) as pages:
-            async for objects in pages:
-                presence.offer(objects)
+        presence = Presence(lateness=reach, bound=sweep.asked_at - self._settle, mark=self._mark)
+        await self._walk(sweep, presence.offer)
         return Baseline(cursor=presence.newest, fingerprints=presence.fingerprints())
 
     async def at(self, cursor: Cursor) -> Baseline:
@@ -136,11 +136,12 @@ class S3KeySource(ObjectSource):
         marks: list[bytes] = []
         if self.lateness > 0:
             floor = window_floor(position, math.inf if self._ignores_overwrites else self.lateness)
-            scan = await self._listing.begin()
-            async with aclosing(scan.pages()) as pages:
-                async for objects in pages:
-                    there = (each for each in objects if each.last_modified >= floor and each.position <= position)
-                    marks.extend(map(self._mark, there))
+
+            def note(objects: Sequence[ListedObject]) -> None:
+                there = (each for each in objects if each.last_modified >= floor and each.position <= position)
+                marks.extend(map(self._mark, there))
+
+            await self._walk(await Sweep.begin(self._listing, self._splits.ranges()), note)
         return Baseline(cursor=position, fingerprints=tuple(marks))
 
     def in_window(self, high: Cursor, low: Cursor) -> bool:
@@ -168,9 +169,18 @@ class S3KeySource(ObjectSource):
             and (self.lateness <= 0 or left_over.delivered <= seen)
         )
 
+    async def _walk(self, sweep: Sweep, offer: Callable[[Sequence[ListedObject]], None]) -> None:
+        samples = Samples()
+        try:
+            await sweep.walk(offer, samples)
+        except S3ListingError as error:
+            self._splits.fail(error)
+            raise
+        self._splits.learn(samples)
+
     async def _listed(self, low: Position | None, capacity: int, seen: AbstractSet[bytes]) -> _LeftOver:
-        scan = await self._listing.begin()
-        bound = scan.asked_at - self._settle
+        sweep = await Sweep.begin(self._listing, self._splits.ranges())
+        bound = sweep.asked_at - self._settle
         self._wanted.begin()
         selection = Selection(
             low=low,
@@ -181,9 +191,7 @@ class S3KeySource(ObjectSource):
             capacity=capacity,
             mark=self._mark,
         )
-        async with aclosing(scan.pages()) as pages:
-            async for objects in pages:
-                selection.offer(objects)
+        await self._walk(sweep, selection.offer)
         selected = selection.result()
         return _LeftOver(
             objects=deque(selected.objects),
@@ -198,7 +206,7 @@ class S3KeySource(ObjectSource):
     ) -> Found:
         taken: dict[bytes, ListedObject] = {}
         while listed.objects and len(taken) < limit:
-            each = listed.objects.popleft()
+            each = ListedObject._make(listed.objects.popleft())
             mark = self._mark(each)
             if mark not in seen:
                 taken[mark] = each
@@ -221,7 +229,7 @@ class S3KeySource(ObjectSource):
 class _LeftOver:
     """What a complete listing holds for this poll and for the next ones."""
 
-    objects: deque[ListedObject]
+    objects: deque[tuple[Any, ...]]
     cut: bool
     newest: Position | None
     note: str | None

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from airflow_provider_incremental.sources import s3_selection, s3_source
+from airflow_provider_incremental.sources import s3_selection, s3_source, s3_sweep
 from airflow_provider_incremental.sources.s3_errors import S3ListingError
 from airflow_provider_incremental.sources.s3_pattern import compile_pattern
 from tests.unit.sources.s3_fake import FakeBucket, client_error
@@ -34,6 +34,7 @@ class Watching(RuleBasedStateMachine):
         self.patches = [
             mock.patch.object(s3_source, "_KEPT_OF_A_LISTING", 3),
             mock.patch.object(s3_selection, "_SORTED_AT_ONCE", 2),
+            mock.patch.object(s3_sweep, "_PAGES_A_RANGE", 1),
         ]
         for patch in self.patches:
             patch.start()

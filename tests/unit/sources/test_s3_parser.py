@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_incremental.sources import s3_parser
 from airflow_provider_incremental.sources.s3_parser import install
+from airflow_provider_incremental.sources.s3_rows import Rows
 
 NAMESPACE = ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=20)
@@ -170,7 +171,7 @@ def plain(said: Any) -> Any:
     """Return an answer in which elements, which the stock parser leaves where they are repeated, can be compared."""
     if isinstance(said, dict):
         return {name: plain(value) for name, value in said.items()}
-    if isinstance(said, list):
+    if isinstance(said, (list, Rows)):
         return [plain(value) for value in said]
     return (said.tag, said.text) if isinstance(said, ETree.Element) else said
 
@@ -245,7 +246,7 @@ def test_usual_page_is_read_without_the_stock_parser(rows, monkeypatch):
         "body": f"<ListBucketResult{NAMESPACE}>{HEAD}{''.join(rows)}</ListBucketResult>".encode(),
     }
     said: dict[str, Any] = {}
-    s3_parser._read_listing(response_dict=answer, customized_response_dict=said)
+    assert s3_parser._read_listing(answer, said)
     assert answer["body"] == b""
     assert len(said["Contents"]) == len(rows)
     assert said["IsTruncated"] is True

@@ -1,0 +1,1 @@
+"""Benchmarks: each prints a table with its peer beside us and writes its figures, `./dev bench NAME --json FILE`."""
