@@ -96,8 +96,6 @@ def create_engine(url: URL) -> AsyncEngine:
     )
     if backend == "postgresql":
         event.listen(engine.sync_engine, "checkout", _refuse_closed)
-    if backend == "mysql":
-        event.listen(engine.sync_engine, "checkout", _refuse_silent)
     if backend == "sqlite":
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
         event.listen(engine.sync_engine, "invalidate", _roll_back)
@@ -133,14 +131,6 @@ def _refuse_closed(connection: Any, *_: object) -> None:
     if connection.driver_connection.is_closed():
         msg = "the server closed the connection"
         raise sa.exc.DisconnectionError(msg)
-
-
-def _refuse_silent(connection: Any, *_: object) -> None:
-    """Let the pool replace a connection that does not answer; its own way to ask fails on SQLAlchemy 1.4."""
-    try:
-        connection.ping(False)
-    except (connection.dbapi.Error, OSError, RuntimeError) as error:
-        raise sa.exc.DisconnectionError(str(error)) from error
 
 
 def _prepare_sqlite(connection: Any, *_: object) -> None:
