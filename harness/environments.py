@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 __all__ = ["AIRFLOW_VERSIONS", "DEFAULT_AIRFLOW", "DevError", "Environment", "prepare"]
 
@@ -139,11 +140,10 @@ def _uv() -> Path:
     raise DevError(msg)
 
 
-def _packages_digest(project: dict[str, object], groups: list[str], airflow: str) -> str:
+def _packages_digest(project: dict[str, Any], groups: list[str], airflow: str) -> str:
     metadata = project["project"]
-    assert isinstance(metadata, dict)  # noqa: S101
     parts = [metadata["dependencies"], metadata.get("optional-dependencies"), metadata["requires-python"]]
-    chosen = {name: project["dependency-groups"][name] for name in groups}  # type: ignore[index]
+    chosen = {name: project["dependency-groups"][name] for name in groups}
     return _digest([json.dumps([parts, chosen, airflow, AIRFLOW_VERSIONS[airflow], sys.version]).encode()])
 
 

@@ -14,7 +14,7 @@ from harness import homes
 from harness.databases import DatabaseServer
 from harness.processes import free_ports, run, serving
 
-__all__ = ["ServerMissing", "given", "running"]
+__all__ = ["ServerMissingError", "given", "running"]
 
 _LOGIN = "incremental"
 _INSTALL_TIMEOUT = 600
@@ -31,7 +31,7 @@ _OPTIONS = [
 ]
 
 
-class ServerMissing(Exception):  # noqa: N818
+class ServerMissingError(Exception):
     """This machine has no MariaDB and may not install one; the message says how to get one."""
 
 
@@ -92,7 +92,7 @@ def _ensure_installed() -> None:
             "MariaDB is not installed: `apt-get install mariadb-server` (or the like), "
             "or set INCREMENTAL_TEST_MYSQL_URL=mysql://user:password@host:port/database"
         )
-        raise ServerMissing(msg)
+        raise ServerMissingError(msg)
     print("installing MariaDB with apt-get ...", file=sys.stderr, flush=True)
     quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-qq"], env=quiet, timeout=_INSTALL_TIMEOUT)

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 from harness import containers, mariadb_server, postgres_server, s3_server
 from harness.databases import DatabaseServer
-from harness.mariadb_server import ServerMissing
+from harness.mariadb_server import ServerMissingError
 from harness.s3_server import S3Server
 
-__all__ = ["DatabaseServer", "S3Server", "ServerMissing", "mariadb", "postgres", "s3"]
+__all__ = ["DatabaseServer", "S3Server", "ServerMissingError", "mariadb", "postgres", "s3"]
 
 MYSQL_URL = "INCREMENTAL_TEST_MYSQL_URL"
 
@@ -34,7 +34,7 @@ def s3() -> Iterator[S3Server]:
 def mariadb() -> Iterator[DatabaseServer]:
     """Give the MySQL or MariaDB that the environment names, or run MariaDB.
 
-    :raises ServerMissing: where there is none and none may be installed.
+    :raises ServerMissingError: where there is none and none may be installed.
     """
     if url := os.environ.get(MYSQL_URL):
         yield mariadb_server.given(url)

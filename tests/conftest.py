@@ -50,7 +50,7 @@ def mariadb_server() -> Iterator[servers.DatabaseServer]:
     try:
         with servers.mariadb() as server:
             yield server
-    except servers.ServerMissing as error:
+    except servers.ServerMissingError as error:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(f"NOT TESTED, NO MARIADB: {error}")

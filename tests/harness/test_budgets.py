@@ -30,6 +30,13 @@ def test_a_function_may_be_as_long_as_the_budget_and_no_longer(module, head):
     assert module(function(FUNCTION_LINES + 1, head)) == ["1: long has 51 lines, 50 are allowed"]
 
 
+def test_a_docstring_costs_a_function_nothing(module):
+    """A public function may describe each of its parameters; one line of code too many is still too many."""
+    head = 'def long():\n    """Say it.\n\n    At length.\n    """'
+    assert module(function(FUNCTION_LINES, head)) == []
+    assert module(function(FUNCTION_LINES + 1, head)) == ["1: long has 51 lines, 50 are allowed"]
+
+
 def test_a_module_may_be_as_long_as_the_budget_and_no_longer(module):
     """Blank lines count: they are read as well."""
     assert module("\n" * MODULE_LINES) == []
