@@ -9,7 +9,7 @@ from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.migrations.run import check
 from airflow_provider_incremental.wiring.airflow import AirflowNotFoundException
-from airflow_provider_incremental.wiring.stores import embedded_path, open_store_url, store_url
+from airflow_provider_incremental.wiring.stores import is_embedded, open_store_url, store_url
 
 __all__ = ["MEMORY", "opened", "url_of"]
 
@@ -39,8 +39,7 @@ async def opened(url: str) -> AsyncGenerator[WatermarkStore, None]:
 
     :raises StoreError: when it cannot be reached or its tables are not ready.
     """
-    upgrades_itself = url == f"sqlite:///{embedded_path()}"
-    if not upgrades_itself and not url.startswith(MEMORY):
+    if not is_embedded(url) and not url.startswith(MEMORY):
         await check(url)  # opening a SQLite file that is not there would make it
     async with open_store_url(url) as store:
         yield store

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from airflow_provider_incremental.core.batch import BatchKind
+from airflow_provider_incremental.core.batch import BatchKind, Claim
 from airflow_provider_incremental.core.order import Intake, Taken
 from airflow_provider_incremental.core.watermark import Cursor, WatermarkKey
 from airflow_provider_incremental.wiring.sync import StoreSession
 
-__all__ = ["ClaimedBatch"]
+__all__ = ["ClaimedBatch", "Work"]
 
 
 class ClaimedBatch:
@@ -26,8 +27,8 @@ class ClaimedBatch:
     :ivar watermark: the key of the watermark that it belongs to.
     """
 
-    def __init__(self, taken: Taken, intake: Intake, session: StoreSession) -> None:
-        batch = taken.claim.batch
+    def __init__(self, claim: Claim, acknowledge: Callable[[], None]) -> None:
+        batch = claim.batch
         self.id: str = batch.id
         self.seq: int = batch.seq
         self.low: Cursor = batch.low
@@ -35,11 +36,9 @@ class ClaimedBatch:
         self.items: list[Any] = batch.items or []
         self.count: int = batch.count
         self.kind: BatchKind = batch.kind
-        self.attempt: int = taken.claim.attempt
+        self.attempt: int = claim.attempt
         self.watermark: WatermarkKey = batch.key
-        self._taken: Taken | None = taken
-        self._intake = intake
-        self._session = session
+        self._acknowledge = acknowledge
 
     def __repr__(self) -> str:
         """Return a line that tells the batch from others."""
@@ -50,12 +49,29 @@ class ClaimedBatch:
 
         :raises LeaseLostError: when the lease ran out and another worker took the batch.
         """
+        self._acknowledge()
+
+
+class Work:
+    """A batch that this task has taken, until it is acknowledged or given back, whichever comes first."""
+
+    def __init__(self, taken: Taken, intake: Intake, session: StoreSession) -> None:
+        self.batch = ClaimedBatch(taken.claim, self.acknowledge)
+        self._taken: Taken | None = taken
+        self._intake = intake
+        self._session = session
+
+    def acknowledge(self) -> None:
+        """The batch is finished.
+
+        :raises LeaseLostError: when the lease ran out and another worker took the batch.
+        """
         taken, self._taken = self._taken, None
         if taken is not None:
             self._session.run(self._intake.acknowledge(taken))
 
-    def give_back(self, error: str | None = None) -> None:
-        """Say that the batch is not finished: it comes again. Nothing happens once it was acknowledged."""
+    def give_back(self, error: str) -> None:
+        """The batch is not finished, and comes again; nothing happens once it was acknowledged."""
         taken, self._taken = self._taken, None
         if taken is not None:
             self._session.run(self._intake.give_back(taken, error))

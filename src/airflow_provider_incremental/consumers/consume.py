@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_incremental.consumers._run import Run, current_run, name_of
-from airflow_provider_incremental.consumers._work import ClaimedBatch
+from airflow_provider_incremental.consumers._work import ClaimedBatch, Work
 from airflow_provider_incremental.core.clock import SystemClock
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.order import Intake
@@ -97,11 +97,11 @@ def _batches(consumer: Consumer, max_batches: int | None) -> Iterator[ClaimedBat
             if taken is None:
                 return
             number += 1
-            batch = ClaimedBatch(taken, intake, session)
+            work = Work(taken, intake, session)
             finished = False
             try:
-                yield batch
+                yield work.batch
                 finished = True
             finally:
                 # Python closes this generator when the body raises or leaves the loop: not finished, then.
-                batch.acknowledge() if finished else batch.give_back("the loop's body did not finish")
+                work.acknowledge() if finished else work.give_back("the loop's body did not finish")

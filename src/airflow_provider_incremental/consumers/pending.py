@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_incremental.consumers._run import current_run, name_of
-from airflow_provider_incremental.consumers._work import ClaimedBatch
+from airflow_provider_incremental.consumers._work import ClaimedBatch, Work
 from airflow_provider_incremental.consumers.consume import LEASE, Consumer
 from airflow_provider_incremental.core.errors import BatchHeldError, ConfigurationError
 from airflow_provider_incremental.core.redact import describe
@@ -109,13 +109,13 @@ class PendingBatch:
             taken = session.run(intake.claim(self.id))
             if taken is None:
                 raise self._not_available(session, selector)
-            claimed = ClaimedBatch(taken, intake, session)
+            work = Work(taken, intake, session)
             try:
-                yield claimed
+                yield work.batch
             except BaseException as error:
-                claimed.give_back(describe(error))
+                work.give_back(describe(error))
                 raise
-            claimed.acknowledge()
+            work.acknowledge()
 
     def _not_available(self, session: StoreSession, selector: Selector) -> Exception:
         if session.run(session.store.acknowledged(selector, self.consumer, self.id)):

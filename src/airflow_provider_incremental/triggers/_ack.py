@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from airflow_provider_incremental.core.announcement import Announcement
+from airflow_provider_incremental.core.redact import describe
+from airflow_provider_incremental.core.trouble import told_to_stop
 from airflow_provider_incremental.wiring.airflow import SharedStreamProducer
 
 __all__ = ["AcknowledgedStream"]
@@ -48,8 +50,10 @@ class AcknowledgedStream(SharedStreamProducer):
             try:
                 async with asyncio.timeout(_STORE_ANSWERS_WITHIN):
                     await self._trigger.confirm(announcement)
-            except TimeoutError:
-                log.warning("the store did not take a confirmation in %s s", _STORE_ANSWERS_WITHIN)
+            except (Exception, asyncio.CancelledError) as error:
+                if told_to_stop(error):
+                    raise
+                log.warning("a confirmation was not stored, its batches are announced again: %s", describe(error))
 
     async def aclose(self) -> None:
         """Give back the store and the source."""

@@ -6,21 +6,24 @@ source) is in ``_resources`` and is given back by ``cleanup()``; everything that
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import json
 import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any, ClassVar, TypedDict
 
 from airflow_provider_incremental.core.announcement import Announcement
 from airflow_provider_incremental.core.clock import Clock, SystemClock
-from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.errors import ConfigurationError, IncrementalError
 from airflow_provider_incremental.core.order import Feed
 from airflow_provider_incremental.core.pace import FeedSettings, StartAt, backoff
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.source import Found, Source
+from airflow_provider_incremental.core.store import WatermarkStore
+from airflow_provider_incremental.core.trouble import Trouble, told_to_stop
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey
 from airflow_provider_incremental.triggers._ack import AcknowledgedStream
 from airflow_provider_incremental.triggers._arguments import RebuildableTrigger
@@ -111,7 +114,7 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
         self.clock: Clock = SystemClock()
         self._resources = AsyncExitStack()
         self._feed: Feed | None = None
-        self._said: str | None = None
+        self._troubles: Trouble | None = None
 
     def create_source(self) -> Source:
         """Return the source to watch. Called in the triggerer, on its event loop: connect at the first poll, not here.
@@ -161,9 +164,11 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
                 async with aclosing(feed.announcements()) as announcements:
                     async for announcement in announcements:
                         yield announcement
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if told_to_stop(error):
+                    raise
                 failures += 1
-                self._say_once(error)
+                self._trouble().begins("opening", error)
                 await self.cleanup()
                 await self.clock.sleep(backoff(_RETRY, failures))
 
@@ -178,9 +183,14 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
             self._feed.drop(announcement)
 
     async def cleanup(self) -> None:
-        """Give back the store and the source."""
+        """Give back the store and the source. What fails at that is logged: Airflow would not tell."""
         self._feed = None
-        await self._resources.aclose()
+        try:
+            await self._resources.aclose()
+        except (Exception, asyncio.CancelledError) as error:
+            if told_to_stop(error):
+                raise
+            log.warning("%s was not closed cleanly: %s", self, describe(error))
 
     def shared_stream_key(self) -> Hashable | None:
         """A stream of this object's own: ack mode, where Airflow has it, with nobody to share with."""
@@ -197,15 +207,17 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
         async for payload in shared_stream:
             yield TriggerEvent(payload)
 
-    def _say_once(self, error: Exception) -> None:
-        if describe(error) != self._said:
-            self._said = describe(error)
-            log.error("%s cannot run: %s", self, self._said)
-
     async def _open_feed(self, confirm_after: float | None) -> Feed:
+        store = await self._resources.enter_async_context(open_store())
+        try:
+            return self._new_feed(store, confirm_after)
+        except Exception as error:
+            await self._show(store, error)
+            raise
+
+    def _new_feed(self, store: WatermarkStore, confirm_after: float | None) -> Feed:
         if self.fault is not None:
             raise ConfigurationError(self.fault)
-        store = await self._resources.enter_async_context(open_store())
         self._source = self.create_source()
         self._resources.push_async_callback(self._source.aclose)
         feed = Feed(
@@ -219,6 +231,17 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
         )
         feed.note = self._unwatched.get(feed.key)
         return feed
+
+    async def _show(self, store: WatermarkStore, error: Exception) -> None:
+        """Show in the watermark's status, where there is one, what keeps the trigger from running."""
+        names = {name: self.arguments[name] for name in ("asset_name", "namespace", "key") if name in self.arguments}
+        with suppress(TypeError, IncrementalError):  # no name that could have a watermark, or no store to show it
+            await store.report(WatermarkKey(**names), PollReport(error=describe(error), failures=1))
+
+    def _trouble(self) -> Trouble:
+        if self._troubles is None:
+            self._troubles = Trouble(str(self))
+        return self._troubles
 
     def _settings(self, confirm_after: float | None) -> FeedSettings:
         explicit = self.start not in ("earliest", "latest")

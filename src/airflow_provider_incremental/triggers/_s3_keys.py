@@ -46,6 +46,8 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
         ``s3:ListBucketVersions``, and costs more processor time.
     :param requester_pays: whether this account pays for the requests.
     :param bucket_owner: the account (12 digits) that must own the bucket, or nothing is read.
+    :param partition_timezone: the zone of the dates in a prefix such as ``events/{date:%Y/%m/%d}/`` (default UTC). Of
+        such a prefix, only the partitions from the watermark minus ``lateness`` until now are listed.
     :param region_name: the bucket's region, where it is not that of the connection.
     :param aws_conn_id: the Airflow connection (default ``aws_default``); None for what boto finds by itself.
     :param start: ``"earliest"`` (the default), ``"latest"``, or a time with its zone as ISO 8601 text: objects that
@@ -89,6 +91,7 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
         requester_pays: bool = False,
         bucket_owner: str | None = None,
         region_name: str | None = None,
+        partition_timezone: str = "UTC",
         **options: Unpack[TriggerOptions],
     ) -> None:
         super().__init__(asset_name=asset_name, max_items=max_items, poll_interval=poll_interval, **options)
@@ -97,6 +100,7 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
         self.order = order
         self.aws_conn_id = aws_conn_id
         self.region_name = region_name
+        self.partition_timezone = partition_timezone
         self.settle = as_seconds("settle", settle, least=1)
         self.lateness = as_seconds("lateness", lateness)
         self.reread = as_seconds("reread", reread)
@@ -121,6 +125,7 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
             lateness=self.lateness,
             reread=self.reread,
             order=self.order,
+            partition_timezone=self.partition_timezone,
             **self.objects,
         )
         if self.start not in ("earliest", "latest"):
@@ -143,6 +148,7 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
             prefix=self.prefix,
             settle=self.settle,
             lateness=self.lateness,
+            partition_timezone=self.partition_timezone,
             client=client,
             conn_id=self.aws_conn_id,
             **self.objects,

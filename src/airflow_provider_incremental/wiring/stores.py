@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
 
 from asgiref.sync import sync_to_async
+from sqlalchemy.engine import URL
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import WatermarkStore
@@ -23,7 +24,7 @@ from airflow_provider_incremental.wiring.connections import TLS_EXTRAS, named_ex
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-__all__ = ["embedded_path", "open_store", "open_store_url", "say_embedded_once", "store_url"]
+__all__ = ["embedded_path", "is_embedded", "open_store", "open_store_url", "say_embedded_once", "store_url"]
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,11 @@ def embedded_path() -> Path:
     return airflow_home() / "incremental.db"
 
 
+def is_embedded(url: str) -> bool:
+    """Whether a URL that :func:`store_url` gave is the embedded default, which upgrades itself."""
+    return url == _file_url(embedded_path())
+
+
 def store_url(given: str | None = None) -> str:
     """Return the URL of the store, with its password: for opening, never for showing.
 
@@ -44,7 +50,7 @@ def store_url(given: str | None = None) -> str:
     """
     chosen = (given or setting("store")).strip()
     if not chosen:
-        return f"sqlite:///{embedded_path()}"
+        return _file_url(embedded_path())
     if chosen.startswith(_BY_CONNECTION):
         return _connection_url(chosen.removeprefix(_BY_CONNECTION))
     return chosen
@@ -68,7 +74,7 @@ async def open_store(given: str | None = None) -> AsyncGenerator[WatermarkStore,
 @asynccontextmanager
 async def open_store_url(url: str) -> AsyncGenerator[WatermarkStore, None]:
     """Open the store of a URL that :func:`store_url` gave."""
-    if url == f"sqlite:///{embedded_path()}":
+    if is_embedded(url):
         say_embedded_once()
         await asyncio.to_thread(upgrade_embedded, embedded_path())
     async with shared_store(url) as store:
@@ -95,17 +101,32 @@ def _connection_url(conn_id: str) -> str:
         )
         raise ConfigurationError(msg)
     if scheme == "sqlite":
-        return f"sqlite:///{connection.host or connection.schema}"
-    return f"{scheme}://{_authority(connection)}/{quote(connection.schema or '', safe='')}{_query(connection)}"
+        return _file_url(connection.host or connection.schema or "")
+    host, options = connection.host or "localhost", _options(connection)
+    socket = host.startswith("/")  # its folder, or its file
+    if socket:
+        options["host" if scheme == "postgresql" else "unix_socket"] = host
+    url = URL.create(
+        scheme,
+        username=connection.login,
+        password=connection.password,
+        host=None if socket else host,
+        port=connection.port,
+        database=connection.schema,
+        query=options,
+    )
+    return url.render_as_string(hide_password=False)
 
 
-def _authority(connection: Connection) -> str:
-    user = quote(connection.login or "", safe="")
-    password = f":{quote(connection.password, safe='')}" if connection.password else ""
-    port = f":{connection.port}" if connection.port else ""
-    return f"{user}{password}@{connection.host or 'localhost'}{port}"
+def _file_url(path: str | Path) -> str:
+    return URL.create("sqlite", database=str(path)).render_as_string()
 
 
-def _query(connection: Connection) -> str:
-    named = named_extras(connection, TLS_EXTRAS)
-    return f"?{urlencode(named)}" if named else ""
+def _options(connection: Connection) -> dict[str, str]:
+    """Of a connection's extras, those of TLS and the socket, by the names of Airflow's hooks."""
+    options = named_extras(connection, (*TLS_EXTRAS, "ssl_mode", "unix_socket"))
+    tls = connection.extra_dejson.get("ssl")
+    parts = json.loads(tls) if isinstance(tls, str) and tls.startswith("{") else tls
+    if isinstance(parts, dict):
+        options |= {f"ssl_{name}": str(parts[name]) for name in ("ca", "cert", "key") if parts.get(name)}
+    return options

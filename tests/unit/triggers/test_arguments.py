@@ -62,7 +62,7 @@ def test_the_form_of_arguments_is_frozen() -> None:
 
 @given(
     st.fixed_dictionaries(
-        {"asset_name": st.text(st.characters(exclude_characters="\x00"), min_size=1).filter(str.strip)},
+        {"asset_name": st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1).filter(str.strip)},
         optional={
             "names": st.lists(st.one_of(st.text(), st.integers(-(2**53), 2**53), st.booleans())),
             "depth": st.integers(-(2**53), 2**53),

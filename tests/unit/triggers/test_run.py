@@ -179,7 +179,7 @@ async def test_a_trigger_with_a_fault_waits_and_says_so(
     waiting = asyncio.create_task(anext(watcher.run()))
     await clock.run_for(3600)
     assert not waiting.done()
-    assert len([record for record in caplog.records if "cannot run" in record.getMessage()]) == 1
+    assert len([record for record in caplog.records if "opening failed" in record.getMessage()]) == 1
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting

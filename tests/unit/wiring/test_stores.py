@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from airflow_provider_incremental.core.errors import ConfigurationError, StoreNotMigratedError
 from airflow_provider_incremental.core.watermark import WatermarkKey
@@ -33,9 +34,30 @@ def test_a_connection_becomes_an_address(monkeypatch: pytest.MonkeyPatch) -> Non
         schema="in cremental",
         extra={"sslmode": "require", "options": "-c role=root", "sslrootcert": "/ca.pem"},
     )
-    assert store_url() == (
-        "postgresql://air%40flow:p%2Fw%3A%40%3F@db.example.org:5433/in%20cremental?sslmode=require&sslrootcert=%2Fca.pem"
-    )
+    url = make_url(store_url())
+    assert (url.drivername, url.host, url.port, url.database) == ("postgresql", "db.example.org", 5433, "in cremental")
+    assert (url.username, url.password) == ("air@flow", "p/w:@?")
+    assert dict(url.query) == {"sslmode": "require", "sslrootcert": "/ca.pem"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "url"),
+    [
+        ({"conn_type": "postgres", "host": "/run/pg"}, "postgresql://me@/db?host=%2Frun%2Fpg"),
+        ({"conn_type": "postgres", "host": "::1", "port": 5433}, "postgresql://me@[::1]:5433/db"),
+        ({"conn_type": "mysql", "host": "/run/my.sock"}, "mysql://me@/db?unix_socket=%2Frun%2Fmy.sock"),
+        ({"conn_type": "mysql", "host": "h", "extra": {"unix_socket": "/s"}}, "mysql://me@h/db?unix_socket=%2Fs"),
+        ({"conn_type": "mysql", "host": "h", "extra": {"ssl": {"ca": "/c"}}}, "mysql://me@h/db?ssl_ca=%2Fc"),
+        ({"conn_type": "mysql", "host": "h", "extra": {"ssl": '{"ca": "/c"}'}}, "mysql://me@h/db?ssl_ca=%2Fc"),
+        ({"conn_type": "mysql", "host": "h", "extra": {"ssl_mode": "REQUIRED"}}, "mysql://me@h/db?ssl_mode=REQUIRED"),
+    ],
+)
+def test_sockets_ipv6_and_tls_reach_the_driver(
+    monkeypatch: pytest.MonkeyPatch, parts: dict[str, object], url: str
+) -> None:
+    """What Airflow's own hooks take of a connection is not silently dropped."""
+    connection(monkeypatch, login="me", schema="db", **parts)
+    assert make_url(store_url()) == make_url(url)
 
 
 def test_a_connection_without_the_rest_becomes_an_address_too(monkeypatch: pytest.MonkeyPatch) -> None:
