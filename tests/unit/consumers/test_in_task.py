@@ -1,0 +1,55 @@
+"""A consumer inside a task: its DAG names it, and the events that started the run say what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_incremental import consume, pending_batches
+from airflow_provider_incremental.core.errors import (
+    ConfigurationError,
+    WrongStoreError,
+)
+from tests.unit.consumers.log import commit, identity, payload, waiting
+
+
+def test_the_consumer_is_the_dag(in_task: Callable[..., None]) -> None:
+    """Unless it is named otherwise."""
+    commit([1])
+    in_task(payload(identity()))
+    assert [batch.seq for batch in consume("orders")] == [1]
+    assert waiting("the_dag") == []
+
+
+def test_a_run_of_another_store_fails_and_says_so(in_task: Callable[..., None]) -> None:
+    """A worker with a SQLite file of its own would find nothing, for ever, in silence."""
+    in_task(payload("another-store"))
+    for use in (lambda: list(consume("orders")), lambda: pending_batches("orders")):
+        with pytest.raises(WrongStoreError, match=r"another-store.*\[incremental\] store"):
+            use()
+
+
+def test_an_asset_that_was_announced_under_another_name_is_refused(in_task: Callable[..., None]) -> None:
+    """The trigger's asset_name differs from the asset: its batches are elsewhere."""
+    in_task(payload(identity(), asset="oders"))
+    with pytest.raises(ConfigurationError, match="asset_name='oders'"):
+        consume("orders")
+
+
+@pytest.mark.parametrize("foreign", [None, "text", {"some": "other trigger"}, ["list"]])
+def test_events_of_others_do_no_harm(in_task: Callable[..., None], foreign: Any) -> None:
+    """An asset may be updated by tasks and by other triggers."""
+    commit([1])
+    in_task(foreign)
+    assert [batch.seq for batch in consume("orders")] == [1]
+
+
+def test_a_consumer_from_latest_gets_the_batches_that_started_its_run(in_task: Callable[..., None]) -> None:
+    """And not those from before."""
+    commit([1])
+    ids = commit([2])
+    commit([3])
+    in_task(payload(identity(), *ids))
+    assert [batch.seq for batch in consume("orders", start="latest")] == [2, 3]
