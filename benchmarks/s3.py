@@ -5,17 +5,19 @@ from __future__ import annotations
 from benchmarks import report
 from benchmarks.s3_meter import Cost
 from benchmarks.s3_runs import run
-from benchmarks.s3_stub import running
+from benchmarks.s3_stub import LATENCY, running
 
 _KEYS = 1_000_000
 _KEYS_CPU = 200_000
-_LATENCY = 0.05
+_PARTITIONS = 8  # a week, from one time of the day to the same
 _NAMES = {
     "paginator": "aiobotocore's paginator",
     "list_keys": "S3Hook.list_keys(from_datetime=...)",
     "listing": "our listing, page by page",
     "poll": "our poll, first batch of 1,000",
     "ranges": "our poll in 16 ranges",
+    "key_order": 'order="key", 100 new keys',
+    "partitioned": "partitions of a week",
 }
 
 
@@ -23,17 +25,20 @@ def main() -> None:
     """Run everything, print the table, write the figures."""
     file = report.json_file(__doc__ or "")
     with running(_KEYS_CPU) as stub:
+        stub.reset()
         cpu = {name: run(name, stub.url) for name in ("paginator", "listing")}
     with running(_KEYS) as stub:
-        stub.reset(latency=_LATENCY)
         costs = {name: run(name, stub.url) for name in _NAMES}
-    print(f"{_KEYS:,} keys, {_LATENCY * 1000:.0f} ms a page")
+    print(f"{_KEYS:,} keys, {LATENCY * 1000:.0f} ms a page")
     print(_table(costs, _KEYS))
     print(f"\n{_KEYS_CPU:,} keys, no latency")
     print(_table(cpu, _KEYS_CPU))
     figures = {
         "cpu_ratio": cpu["paginator"].cpu / cpu["listing"].cpu,
         "wall_ratio": costs["paginator"].wall / costs["ranges"].wall,
+        "list_calls_key_order": costs["key_order"].requests,
+        "list_calls_partitioned": costs["partitioned"].requests,
+        "partitions": _PARTITIONS,
         "peak_growth_mb": max(costs[name].peak_mb for name in ("poll", "ranges")),
         "max_loop_block_ms": max(costs[name].block_ms for name in ("poll", "ranges")),
     }

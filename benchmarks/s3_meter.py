@@ -7,6 +7,7 @@ work to do, the clock also counts what that took.
 from __future__ import annotations
 
 import asyncio
+import gc
 import resource
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -27,6 +28,7 @@ class Cost:
     peak_mb: float = 0.0
     block_ms: float = 0.0
     block_wall_ms: float = 0.0
+    requests: int = 0
 
 
 @contextmanager
@@ -40,6 +42,7 @@ def measured() -> Iterator[Cost]:
 @asynccontextmanager
 async def looped() -> AsyncIterator[Cost]:
     """Measure what runs inside, and the loop: how late a task is that wants to run every millisecond."""
+    gc.collect()  # what start-up left behind is not the work's
     with measured() as cost:
         watch = asyncio.create_task(_watch(cost))
         await asyncio.sleep(0)

@@ -17,16 +17,19 @@ from typing import Any
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 
 from airflow_provider_incremental.sources.s3_errors import Place
+from airflow_provider_incremental.sources.s3_key_order import S3KeyOrderSource
 from airflow_provider_incremental.sources.s3_listing import S3Listing
 from airflow_provider_incremental.sources.s3_source import S3KeySource
 from airflow_provider_incremental.wiring.connections import S3ClientFactory
 from benchmarks.s3_meter import Cost, looped, measured
+from benchmarks.s3_stub import LATENCY, Stub
 
 __all__ = ["run"]
 
 _BUCKET = "stub"
 _PREFIX = "events/"
 _CONN = "bench_s3"
+_NEW = 100
 _FIRST = {"Bucket": _BUCKET, "Prefix": _PREFIX, "EncodingType": "url"}
 
 
@@ -89,6 +92,38 @@ async def ranges() -> Cost:
     return cost
 
 
+async def key_order() -> Cost:
+    """A poll in the order of keys, of 100 new keys."""
+    source = S3KeyOrderSource(bucket=_BUCKET, prefix=_PREFIX, reread=60, client=S3ClientFactory(aws_conn_id=_CONN))
+    low = (await source.latest()).cursor
+    _stub(add=_NEW)
+    async with looped() as cost:
+        found = await source.poll(low, 1000, frozenset())
+    cost.requests = _stub()
+    await source.aclose()
+    if found.size != _NEW:
+        raise RuntimeError(f"{found.size} keys were found, and {_NEW} are new")
+    return cost
+
+
+async def partitioned() -> Cost:
+    """A poll of the partitions of the last week."""
+    prefix = _PREFIX + "{date:%Y/%m/%d}/"
+    source = S3KeySource(bucket=_BUCKET, prefix=prefix, client=S3ClientFactory(aws_conn_id=_CONN))
+    low = dt.datetime.now(dt.UTC) - dt.timedelta(days=7), ""
+    _stub()
+    async with looped() as cost:
+        await source.poll(low, 10_000, frozenset())
+    cost.requests = _stub()
+    await source.aclose()
+    return cost
+
+
+def _stub(*, add: int = 0) -> int:
+    connection = json.loads(os.environ[f"AIRFLOW_CONN_{_CONN.upper()}"])
+    return Stub(connection["extra"]["endpoint_url"].removeprefix("http://")).reset(latency=LATENCY, add=add)
+
+
 async def list_keys() -> Cost:
     """``S3Hook.list_keys(from_datetime=...)`` of the Amazon provider, in this thread."""
     hook = S3Hook(aws_conn_id=_CONN)
@@ -100,7 +135,7 @@ async def list_keys() -> Cost:
 
 
 _RUNS: dict[str, Callable[[], Awaitable[Any]]] = {
-    each.__name__: each for each in (paginator, listing, poll, ranges, list_keys)
+    each.__name__: each for each in (paginator, listing, poll, ranges, key_order, partitioned, list_keys)
 }
 
 

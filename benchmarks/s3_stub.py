@@ -21,7 +21,10 @@ from email.utils import formatdate
 from http.client import HTTPConnection
 from urllib.parse import parse_qs, quote, urlsplit
 
-__all__ = ["Stub", "running"]
+__all__ = ["LATENCY", "Stub", "running"]
+
+LATENCY = 0.05
+"""Seconds that an answer takes, where nothing else is said."""
 
 _PAGE = 1000
 _APART = 96  # seconds between two keys: 900 a day
@@ -79,7 +82,7 @@ class Server:
 
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket
-        self.latency = 0.0
+        self.latency = LATENCY
         self.listings = 0
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.sources.s3_partitions import Partitions
 from airflow_provider_incremental.sources.s3_pattern import compile_choice
 
 __all__ = ["check_s3_arguments"]
@@ -27,6 +28,7 @@ def check_s3_arguments(
     reread: float = 3600.0,
     limit: int = 1000,
     order: str = "modified",
+    partition_timezone: str = "UTC",
     pattern: str | None = None,
     regex: str | None = None,
     suffix: str | Sequence[str] | None = None,
@@ -47,6 +49,7 @@ def check_s3_arguments(
     _check_bucket(bucket)
     _check_prefix(prefix)
     _check_choice("order", order, ("modified", "key"))
+    _check_partitions(prefix, partition_timezone, order)
     _check_choice("on_overwrite", on_overwrite, ("emit", "ignore"))
     for name, text in (("pattern", pattern), ("regex", regex)):
         if text is not None:
@@ -67,6 +70,17 @@ def check_s3_arguments(
     _check_number("limit", limit, least=1, remedy="objects a batch; give a whole number of 1 or more")
     _check_number("min_size", min_size, least=0, remedy="bytes; give a whole number of 0 or more")
     _check_access(versioned, requester_pays, bucket_owner)
+
+
+def _check_partitions(prefix: str, timezone: Any, order: str) -> None:
+    if not Partitions.are_in(prefix):
+        return
+    if order == "key":
+        msg = (
+            f"order='key' goes on behind the last key by itself; give what stands before the date in prefix={prefix!r}"
+        )
+        raise ConfigurationError(msg)
+    Partitions(prefix, timezone)
 
 
 def _check_access(versioned: Any, requester_pays: Any, bucket_owner: Any) -> None:

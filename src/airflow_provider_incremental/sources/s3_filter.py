@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -26,7 +26,7 @@ class ObjectFilter:
     """Says of each object whether it is meant, and keeps count of archived ones, which nobody could read.
 
     :param place: what log messages call the prefix.
-    :param prefix: what every key begins with; patterns are over the rest.
+    :param below: where in a key the part begins that patterns are over; None for a key that is not meant.
     :param storage_class: deliver these only, archived ones too; None: all that can be read.
     """
 
@@ -34,7 +34,7 @@ class ObjectFilter:
         self,
         *,
         place: str,
-        prefix: str,
+        below: Callable[[str], int | None],
         pattern: str | None = None,
         regex: str | None = None,
         suffix: str | Sequence[str] | None = None,
@@ -42,7 +42,7 @@ class ObjectFilter:
         storage_class: str | Sequence[str] | None = None,
     ) -> None:
         self._place = place
-        self._start = len(prefix)
+        self._below = below
         self._pattern = compile_choice(pattern, regex)
         self._suffixes = as_names(suffix)
         self._min_size = min_size
@@ -85,7 +85,8 @@ class ObjectFilter:
     def _is_named(self, key: str) -> bool:
         if self._suffixes is not None and not key.endswith(self._suffixes):
             return False
-        return self._pattern is None or self._pattern.fullmatch(key, self._start) is not None
+        start = self._below(key)
+        return start is not None and (self._pattern is None or self._pattern.fullmatch(key, start) is not None)
 
 
 def as_names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -38,6 +38,7 @@ class ObjectSource(Source):
     """A source over the objects of one prefix.
 
     :param static_prefix: what every key begins with, and nothing else than this is listed.
+    :param below: where in a key the part below the prefix begins, for a prefix with dates; None for a key in none.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class ObjectSource(Source):
         client: ListingClient | ListingClientFactory,
         conn_id: str | None,
         monotonic: Callable[[], float],
+        below: Callable[[str], int | None] | None = None,
         **options: Unpack[ObjectOptions],
     ) -> None:
         self._bucket = bucket
@@ -59,7 +61,7 @@ class ObjectSource(Source):
         place = Place(bucket=bucket, prefix=static_prefix, conn_id=conn_id)
         self._wanted = ObjectFilter(
             place=str(place),
-            prefix=static_prefix,
+            below=below or (lambda _: len(static_prefix)),
             pattern=options.get("pattern"),
             regex=options.get("regex"),
             suffix=options.get("suffix"),

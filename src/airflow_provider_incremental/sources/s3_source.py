@@ -32,13 +32,16 @@ from airflow_provider_incremental.sources.s3_errors import S3ListingError
 from airflow_provider_incremental.sources.s3_listing import ListingClient, ListingClientFactory
 from airflow_provider_incremental.sources.s3_options import ObjectOptions, ObjectSource
 from airflow_provider_incremental.sources.s3_pages import ListedObject, Position
+from airflow_provider_incremental.sources.s3_partitions import Partitions
 from airflow_provider_incremental.sources.s3_selection import Presence, Selection, window_floor
-from airflow_provider_incremental.sources.s3_sweep import Samples, SplitPoints, Sweep
+from airflow_provider_incremental.sources.s3_sweep import Offer, Range, Samples, SplitPoints, Sweep
 
 __all__ = ["S3KeySource", "cursor_from"]
 
 _KEPT_OF_A_LISTING = 20_000
 _LEFT_OVER_LASTS = 30.0
+_MOST_PARTITIONS = 400  # with more of them, the whole prefix is listed, as for a backlog of years
+_BEHIND_ALL = "\U0010ffff"  # sorts behind every key
 
 
 def cursor_from(moment: dt.datetime) -> Position:
@@ -57,7 +60,9 @@ class S3KeySource(ObjectSource):
     """Delivers every object below a prefix once for each of its versions that a poll meets.
 
     :param bucket: the bucket's name.
-    :param prefix: only keys that start with it.
+    :param prefix: only keys that start with it. With ``{date:...}`` in it, only the partitions are listed that lie
+        between the cursor minus ``lateness`` and now: see :mod:`~.s3_partitions`.
+    :param partition_timezone: the zone of the dates in it.
     :param settle: seconds that the upper edge of a poll stays behind the server's clock; at least 1, because S3 stamps
         objects with whole seconds.
     :param lateness: seconds behind the cursor in which objects that appear late are still delivered: give as long as
@@ -66,7 +71,7 @@ class S3KeySource(ObjectSource):
         ``S3Hook(aws_conn_id=...).get_async_conn``.
     :param conn_id: the connection behind the client, as error messages name it.
     :param monotonic: seconds that never go backwards; for tests.
-    :param options: which objects are meant: :class:`~.s3_options.ObjectOptions`. Others only move the watermark.
+    :param options: which objects are meant (:class:`~.s3_options.ObjectOptions`); others only move the watermark.
     :raises ConfigurationError: when an argument cannot be used.
 
     An item is a dictionary of bucket, key, uri (percent-encoded), size, etag, last_modified (aware), version_id (None
@@ -86,21 +91,32 @@ class S3KeySource(ObjectSource):
         client: ListingClient | ListingClientFactory,
         conn_id: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        partition_timezone: str = "UTC",
         **options: Unpack[ObjectOptions],
     ) -> None:
-        check_s3_arguments(bucket=bucket, prefix=prefix, settle=settle, lateness=lateness, **options)
+        check_s3_arguments(
+            bucket=bucket,
+            prefix=prefix,
+            settle=settle,
+            lateness=lateness,
+            partition_timezone=partition_timezone,
+            **options,
+        )
+        partitions = Partitions(prefix, partition_timezone) if Partitions.are_in(prefix) else None
         super().__init__(
             bucket=bucket,
             prefix=prefix,
-            static_prefix=prefix,
+            static_prefix=partitions.static_prefix if partitions else prefix,
             client=client,
             conn_id=conn_id,
             monotonic=monotonic,
+            below=partitions.below if partitions else None,
             **options,
         )
         self.lateness = float(lateness)
         self._settle = dt.timedelta(seconds=settle)
-        self._splits = SplitPoints(prefix)
+        self._partitions = partitions
+        self._splits = SplitPoints(self._listing.place.prefix)
         self._left_over: _LeftOver | None = None
 
     @property
@@ -125,7 +141,7 @@ class S3KeySource(ObjectSource):
         sweep = await Sweep.begin(self._listing, self._splits.ranges())
         reach = math.inf if self._ignores_overwrites else self.lateness
         presence = Presence(lateness=reach, bound=sweep.asked_at - self._settle, mark=self._mark)
-        await self._walk(sweep, presence.offer)
+        await self._walk(sweep, presence.offer, Samples())
         return Baseline(cursor=presence.newest, fingerprints=presence.fingerprints())
 
     async def at(self, cursor: Cursor) -> Baseline:
@@ -141,7 +157,7 @@ class S3KeySource(ObjectSource):
                 there = (each for each in objects if each.last_modified >= floor and each.position <= position)
                 marks.extend(map(self._mark, there))
 
-            await self._walk(await Sweep.begin(self._listing, self._splits.ranges()), note)
+            await self._walk(await Sweep.begin(self._listing, self._splits.ranges()), note, Samples())
         return Baseline(cursor=position, fingerprints=tuple(marks))
 
     def in_window(self, high: Cursor, low: Cursor) -> bool:
@@ -169,17 +185,36 @@ class S3KeySource(ObjectSource):
             and (self.lateness <= 0 or left_over.delivered <= seen)
         )
 
-    async def _walk(self, sweep: Sweep, offer: Callable[[Sequence[ListedObject]], None]) -> None:
-        samples = Samples()
+    async def _begin(self, low: Position | None) -> tuple[Sweep, Samples | None]:
+        """Ask for the first page of what has to be listed: the partitions of the window and above, or the prefix."""
+        if self._partitions is not None and low is not None:
+            start = window_floor(low, self.lateness)
+            first = Range(next(iter(self._partitions.between(start, start))))
+            sweep = await Sweep.begin(self._listing, [first])
+            if self._partitions.count(start, sweep.asked_at) <= _MOST_PARTITIONS:
+                names = self._partitions.between(start, sweep.asked_at)
+                sweep.add([Range(name) for name in names if name != first.prefix])
+                return sweep, None
+        return await Sweep.begin(self._listing, self._splits.ranges()), Samples()
+
+    def _falls_behind(self, reached: Position | None, bound: dt.datetime) -> bool:
+        """Whether the next polls would list partitions in which nothing is found, were the cursor to stay."""
+        if self._partitions is None or reached is None or bound <= reached[0]:
+            return False
+        kept = self._partitions.count(window_floor((bound, ""), self.lateness), bound)
+        return self._partitions.count(window_floor(reached, self.lateness), bound) > kept + 1
+
+    async def _walk(self, sweep: Sweep, offer: Offer, samples: Samples | None) -> None:
         try:
             await sweep.walk(offer, samples)
         except S3ListingError as error:
             self._splits.fail(error)
             raise
-        self._splits.learn(samples)
+        if samples is not None:
+            self._splits.learn(samples)
 
     async def _listed(self, low: Position | None, capacity: int, seen: AbstractSet[bytes]) -> _LeftOver:
-        sweep = await Sweep.begin(self._listing, self._splits.ranges())
+        sweep, samples = await self._begin(low)
         bound = sweep.asked_at - self._settle
         self._wanted.begin()
         selection = Selection(
@@ -191,12 +226,15 @@ class S3KeySource(ObjectSource):
             capacity=capacity,
             mark=self._mark,
         )
-        await self._walk(sweep, selection.offer)
+        await self._walk(sweep, selection.offer, samples)
         selected = selection.result()
+        newest = selected.newest
+        if self._falls_behind(max(filter(None, (low, newest)), default=None), bound):
+            newest = bound, _BEHIND_ALL
         return _LeftOver(
             objects=deque(selected.objects),
             cut=selected.cut,
-            newest=selected.newest,
+            newest=newest,
             note=self._wanted.note() if low is None or low[0] <= bound else _ahead(low, bound),
             listed_at=self._monotonic(),
         )

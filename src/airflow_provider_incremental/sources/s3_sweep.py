@@ -16,7 +16,7 @@ from airflow_provider_incremental.sources.s3_errors import S3ListingError
 from airflow_provider_incremental.sources.s3_listing import S3Listing, Scan
 from airflow_provider_incremental.sources.s3_pages import ListedObject, key_order
 
-__all__ = ["Range", "Samples", "SplitPoints", "Sweep"]
+__all__ = ["Offer", "Range", "Samples", "SplitPoints", "Sweep"]
 
 AT_ONCE = 16
 _PAGES_A_RANGE = 4  # fewer are not worth a range of their own
@@ -38,6 +38,7 @@ class Sweep:
 
     def __init__(self, listing: S3Listing, first: Scan, rest: Sequence[Range]) -> None:
         self.asked_at: dt.datetime = first.asked_at
+        """A moment, by the server's clock, before anything was listed."""
         self._listing = listing
         self._first = first
         self._rest = rest
@@ -51,6 +52,10 @@ class Sweep:
         """
         first, *rest = ranges
         return cls(listing, await listing.begin(prefix=first.prefix, after=first.after, until=first.until), rest)
+
+    def add(self, ranges: Sequence[Range]) -> None:
+        """List these as well."""
+        self._rest = [*self._rest, *ranges]
 
     async def walk(self, offer: Offer, samples: Samples | None = None) -> None:
         """Hand over the objects of every page, in no order that matters.
