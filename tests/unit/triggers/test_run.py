@@ -5,126 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from airflow.sdk import Asset
-from airflow.sdk.execution_time.context import AssetStateStoreAccessors
-from airflow.triggers.shared_stream import AckTimeout, SharedStreamManager
 
-from airflow_provider_incremental.core.batch import Batch
 from airflow_provider_incremental.core.errors import ConfigurationError
-from airflow_provider_incremental.core.source import Source
-from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey
+from airflow_provider_incremental.core.watermark import Watermark
 from airflow_provider_incremental.migrations.run import upgrade_embedded
-from airflow_provider_incremental.testing.fakes import FakeClock, ListSource
+from airflow_provider_incremental.testing.fakes import FakeClock
 from airflow_provider_incremental.triggers import IncrementalTrigger
-from airflow_provider_incremental.wiring.stores import open_store
+from tests.unit.triggers.list_trigger import ListTrigger, log_of, trigger, until, watermark
 
-KEY = WatermarkKey("list")
-
-
-class ListTrigger(IncrementalTrigger):
-    """Watches the list of the test."""
-
-    source: ClassVar[ListSource]
-
-    def create_source(self) -> Source:
-        """Return the list of the test."""
-        return self.source
-
-
-@pytest.fixture(autouse=True)
-def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Configure a store, and a source, of the test's own."""
-    upgrade_embedded(tmp_path / "store.db")
-    monkeypatch.setenv("AIRFLOW__INCREMENTAL__STORE", f"sqlite:///{tmp_path / 'store.db'}")
-    ListTrigger.source = ListSource()
-
-
-def trigger(**arguments: Any) -> ListTrigger:
-    """Build a trigger as the triggerer does, with paces that a test can wait for."""
-    made = ListTrigger(**{"asset_name": "list", "poll_interval": 0.05, **arguments})
-    return ListTrigger(**made.serialize()[1])
-
-
-async def log_of(key: WatermarkKey = KEY) -> list[Batch]:
-    """Return the batch log, oldest first."""
-    async with open_store() as store:
-        return (await store.history(key))[::-1]
-
-
-async def watermark(key: WatermarkKey = KEY) -> Watermark | None:
-    """Return the watermark."""
-    async with open_store() as store:
-        return await store.load(key)
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until the condition holds."""
-    async with asyncio.timeout(30):
-        while not await condition():
-            await asyncio.sleep(0.01)  # between two looks
-
-
-async def subscribed(manager: SharedStreamManager, watcher: ListTrigger) -> AsyncIterator[tuple[Any, int | None]]:
-    """Run a trigger in ack mode as Airflow's runner does; yields each payload and the number that confirms it."""
-    key = watcher.shared_stream_key()
-    stream = manager.subscribe(trigger_id=1, trigger=watcher, key=key)
-    try:
-        async for event in watcher.filter_shared_stream(stream):
-            yield event.payload, manager.bind_pending_event(trigger_id=1, key=key)
-    finally:
-        await manager.unsubscribe(1, key)
-        await watcher.cleanup()
-
-
-async def test_in_ack_mode_a_batch_counts_when_airflow_has_stored_its_event() -> None:
-    """Not before: the event may be on its way, and the process may die."""
-    ListTrigger.source.add(1.0, "a")
-    manager = SharedStreamManager()
-    async with aclosing(subscribed(manager, trigger())) as events:
-        payload, seq = await anext(events)
-        assert [batch["seq"] for batch in payload["batches"]] == [1]
-        following = asyncio.create_task(anext(events))
-        async with open_store() as store:
-            assert [batch.seq for batch in await store.due(KEY, 3600)] == [1]
-            manager.confirm_persisted([seq])
-
-            async def confirmed() -> bool:
-                return await store.due(KEY, 3600) == []
-
-            await until(confirmed)
-        ListTrigger.source.add(2.0, "b")
-        payload, _ = await following
-        assert [batch["seq"] for batch in payload["batches"]] == [2]
-
-
-async def test_in_ack_mode_an_event_that_was_not_stored_comes_again_after_a_restart() -> None:
-    """The same batch, under the same id."""
-    ListTrigger.source.add(1.0, "a")
-    ids = []
-    for _ in range(2):
-        async with aclosing(subscribed(SharedStreamManager(), trigger())) as events:
-            payload, _ = await anext(events)
-            ids.append(payload["batches"][0]["id"])
-    assert ids[0] == ids[1]
-    assert len(await log_of()) == 1
-
-
-async def test_in_ack_mode_a_confirmation_that_never_comes_leaves_the_batch_due() -> None:
-    """Airflow ends the stream after its ack timeout, and starts the trigger again."""
-    ListTrigger.source.add(1.0, "a")
-    manager = SharedStreamManager(ack_timeout=0.05)
-    async with aclosing(subscribed(manager, trigger())) as events:
-        await anext(events)
-        with pytest.raises(AckTimeout):
-            await anext(events)
-    async with open_store() as store:
-        assert [batch.seq for batch in await store.due(KEY, 3600)] == [1]
+pytestmark = pytest.mark.usefixtures("store")
 
 
 async def test_two_triggers_never_share_a_stream() -> None:
@@ -266,21 +160,6 @@ async def test_a_subclass_can_extend_poll_and_commit() -> None:
         await anext(events)
     assert watcher.calls == ["poll above None", "commit (1.0, 'a'), from None"]
     await watcher.cleanup()
-
-
-async def test_an_asset_of_another_name_shows_in_the_status() -> None:
-    """Airflow 3.3 tells a trigger which assets it watches; consumers of those would find nothing."""
-    ListTrigger.source.add(1.0, "a")
-    watcher = trigger()
-    watcher.asset_state_store = AssetStateStoreAccessors(inlets=[Asset("lists")])
-    async with aclosing(subscribed(SharedStreamManager(), watcher)) as events:
-        await anext(events)
-    found = await watermark()
-    assert found is not None
-    assert "asset_name='list'" in (found.status.note or "")
-    watcher.asset_state_store = AssetStateStoreAccessors(inlets=[Asset("list")])
-    async with aclosing(subscribed(SharedStreamManager(), watcher)) as events:
-        await anext(events)
 
 
 def test_a_trigger_that_watches_nothing_is_told_what_to_implement() -> None:
