@@ -24,13 +24,13 @@ REDELIVER_AFTER = 15
 def started(airflow: AirflowDeployment, dag_id: str, asset: str) -> None:
     """Let a DAG run, and wait until its watcher has polled."""
     airflow.unpause(dag_id)
-    airflow.wait_for(f"the watcher of {asset} polls", lambda: watermark(airflow, asset).get("last_poll_at"), 120)
+    airflow.wait_for(f"the watcher of {asset} polls", lambda: last_poll(airflow, asset), 120)
 
 
-def watermark(airflow: AirflowDeployment, asset: str) -> dict:
-    """Return what the command line says of an asset's watermark."""
+def last_poll(airflow: AirflowDeployment, asset: str) -> str | None:
+    """Return when the command line says that an asset's source was polled last."""
     listed = json.loads(airflow.program("airflow-incremental", "list", asset, "--output", "json"))
-    return listed[0] if listed else {}
+    return listed[0]["status"]["last_poll_at"] if listed else None
 
 
 def all_processed(shop: Shop, asset: str, count: int) -> Callable[[], bool]:
