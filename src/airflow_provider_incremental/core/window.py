@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Set as AbstractSet
 
 from airflow_provider_incremental.core.batch import SeenBatch
@@ -21,33 +22,52 @@ class SeenWindow:
         self._store = store
         self._source = source
         self._batches: dict[int, SeenBatch] = {}
+        self._counts: dict[bytes, int] = {}  # in how many of the batches: after a rewind, in two
         self._newest = 0
         self._version = 0
 
     async def load(self, watermark: Watermark) -> AbstractSet[bytes]:
-        """Return the fingerprints of the items that were delivered and that the next poll may read again."""
+        """Return the fingerprints of the items that were delivered and that the next poll may read again.
+
+        The set changes with the next call.
+        """
         if self._source.lateness <= 0:
             return frozenset()
         if watermark.version != self._version:  # somebody else moved it, perhaps back to what was forgotten here
-            self._batches, self._newest, self._version = {}, 0, watermark.version
+            self._batches, self._counts, self._newest, self._version = {}, {}, 0, watermark.version
         oldest = max(self._newest, watermark.reread_after_seq)
         before: int | None = None
         while watermark.last_seq > oldest:
             batches = await self._store.seen(watermark.key, oldest, before, _PAGE)
             inside = [batch for batch in batches if self._source.in_window(batch.high, watermark.cursor)]
-            self._batches.update((batch.seq, batch) for batch in inside)
+            for batch in inside:
+                await self._remember(batch)
             if not inside or len(batches) < _PAGE:  # a rewind leaves batches out of order: look at whole pages
                 break
             before = batches[-1].seq
         self._newest = watermark.last_seq
-        return self._forget_outside(watermark)
+        await self._forget_outside(watermark)
+        return self._counts.keys()
 
     def follow(self, moved: Watermark) -> None:
         """Note a move that was committed here: everything known stays valid."""
         self._version = moved.version
 
-    def _forget_outside(self, watermark: Watermark) -> AbstractSet[bytes]:
-        self._batches = {
-            seq: batch for seq, batch in self._batches.items() if self._source.in_window(batch.high, watermark.cursor)
-        }
-        return frozenset().union(*(batch.fingerprints for batch in self._batches.values()))
+    async def _remember(self, batch: SeenBatch) -> None:
+        if batch.seq not in self._batches:
+            self._batches[batch.seq] = batch
+            for mark in batch.fingerprints:
+                self._counts[mark] = self._counts.get(mark, 0) + 1
+            await asyncio.sleep(0)  # a window may hold a million
+
+    async def _forget_outside(self, watermark: Watermark) -> None:
+        outside = [
+            batch for batch in self._batches.values() if not self._source.in_window(batch.high, watermark.cursor)
+        ]
+        for batch in outside:
+            del self._batches[batch.seq]
+            for mark in batch.fingerprints:
+                self._counts[mark] -= 1
+                if not self._counts[mark]:
+                    del self._counts[mark]
+            await asyncio.sleep(0)

@@ -57,15 +57,19 @@ class ObjectFilter:
 
     def __call__(self, each: ListedObject) -> bool:
         """Whether an object is delivered."""
-        if is_folder_marker(each) or each.size < self._min_size or not self._is_named(each.key):
+        if not self.means(each):
             return False
-        if self._classes:
-            return each.storage_class in self._classes
-        if each.storage_class in ARCHIVED:
+        if not self._classes and each.storage_class in ARCHIVED:
             self._archived[each.storage_class] += 1
             self._example = each.key
             return False
         return True
+
+    def means(self, each: ListedObject) -> bool:
+        """Whether an object is meant, though it may be archived."""
+        if is_folder_marker(each) or each.size < self._min_size or not self._is_named(each.key):
+            return False
+        return not self._classes or each.storage_class in self._classes
 
     def note(self) -> str | None:
         """Return what to say of archived objects that were left out since :meth:`begin`; logged when it changes."""

@@ -77,6 +77,7 @@ class Selection:
     :param wanted: whether an object is one that the user means; the others only move the watermark.
     :param capacity: keep the first so many.
     :param mark: what identifies an object among those seen.
+    :param too_late: told of each object that is older than the window.
     """
 
     def __init__(
@@ -89,8 +90,10 @@ class Selection:
         wanted: Callable[[ListedObject], bool],
         capacity: int,
         mark: Callable[[ListedObject], bytes] = fingerprint,
+        too_late: Callable[[ListedObject], None] | None = None,
     ) -> None:
         self._low = low
+        self._too_late = too_late
         self._floor = _START_OF_TIME if low is None else window_floor(low, lateness)
         self._rereads = lateness > 0
         self._bound = bound
@@ -111,8 +114,11 @@ class Selection:
             position = each.position
             if self._newest is None or position > self._newest:
                 self._newest = position
-            if self._is_in_reach(position) and self._wanted(each):
-                self._consider(each, position)
+            if self._is_in_reach(position):
+                if self._wanted(each):
+                    self._consider(each, position)
+            elif self._too_late is not None and each.last_modified < self._floor:
+                self._too_late(each)
 
     def result(self) -> Selected:
         """Return what was selected, after the last page."""

@@ -16,6 +16,7 @@ at any time.
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import math
 import time
 from collections import deque
@@ -24,11 +25,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.source import Baseline, Found
 from airflow_provider_incremental.core.watermark import Cursor, Watches
 from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments
+from airflow_provider_incremental.sources.s3_cursor import cursor_from, position_of
 from airflow_provider_incremental.sources.s3_errors import S3ListingError
+from airflow_provider_incremental.sources.s3_late import LateCounter
 from airflow_provider_incremental.sources.s3_listing import ListingClient, ListingClientFactory
 from airflow_provider_incremental.sources.s3_options import ObjectOptions, ObjectSource
 from airflow_provider_incremental.sources.s3_pages import ListedObject, Position
@@ -38,22 +40,12 @@ from airflow_provider_incremental.sources.s3_sweep import Offer, Range, Samples,
 
 __all__ = ["S3KeySource", "cursor_from"]
 
+log = logging.getLogger(__name__)
+
 _KEPT_OF_A_LISTING = 20_000
 _LEFT_OVER_LASTS = 30.0
 _MOST_PARTITIONS = 400  # with more of them, the whole prefix is listed, as for a backlog of years
 _BEHIND_ALL = "\U0010ffff"  # sorts behind every key
-
-
-def cursor_from(moment: dt.datetime) -> Position:
-    """Return the cursor that lies just below every object modified at a moment or later.
-
-    :param moment: aware, in any zone.
-    :raises SourceError: when it has no time zone.
-
-    >>> cursor_from(dt.datetime(2026, 1, 31, tzinfo=dt.UTC))[1]
-    ''
-    """
-    return _position(moment)
 
 
 class S3KeySource(ObjectSource):
@@ -116,6 +108,7 @@ class S3KeySource(ObjectSource):
         self.lateness = float(lateness)
         self._settle = dt.timedelta(seconds=settle)
         self._partitions = partitions
+        self._late = LateCounter()
         self._splits = SplitPoints(self._listing.place.prefix)
         self._left_over: _LeftOver | None = None
 
@@ -129,7 +122,7 @@ class S3KeySource(ObjectSource):
 
         :raises S3ListingError: when the prefix cannot be listed to its end.
         """
-        position = None if low is None else _position(low)
+        position = None if low is None else position_of(low)
         known = seen if isinstance(seen, AbstractSet) else frozenset(seen)
         left_over, self._left_over = self._left_over, None
         if left_over is None or not self._goes_on(left_over, position, known):
@@ -148,7 +141,7 @@ class S3KeySource(ObjectSource):
         """Return a baseline for a start at a cursor, or at a moment: everything behind it counts as delivered."""
         if cursor is None:
             return Baseline(cursor=None)
-        position = _position(cursor)
+        position = position_of(cursor)
         marks: list[bytes] = []
         if self.lateness > 0:
             floor = window_floor(position, math.inf if self._ignores_overwrites else self.lateness)
@@ -166,7 +159,7 @@ class S3KeySource(ObjectSource):
             return high is not None
         if self._ignores_overwrites:
             return True
-        return _position(high)[0] >= window_floor(_position(low), self.lateness)
+        return position_of(high)[0] >= window_floor(position_of(low), self.lateness)
 
     async def aclose(self) -> None:
         """Give back the client, unless it is the caller's."""
@@ -217,6 +210,8 @@ class S3KeySource(ObjectSource):
         sweep, samples = await self._begin(low)
         bound = sweep.asked_at - self._settle
         self._wanted.begin()
+        counts_late = samples is not None  # of partitions, there are some that are not listed
+        self._late.begin(window_floor(low, self.lateness) if low is not None and counts_late else None)
         selection = Selection(
             low=low,
             lateness=self.lateness,
@@ -225,6 +220,7 @@ class S3KeySource(ObjectSource):
             wanted=self._wanted,
             capacity=capacity,
             mark=self._mark,
+            too_late=self._count_late if counts_late else None,
         )
         await self._walk(sweep, selection.offer, samples)
         selected = selection.result()
@@ -236,8 +232,13 @@ class S3KeySource(ObjectSource):
             cut=selected.cut,
             newest=newest,
             note=self._wanted.note() if low is None or low[0] <= bound else _ahead(low, bound),
+            late=self._late.end(),
             listed_at=self._monotonic(),
         )
+
+    def _count_late(self, each: ListedObject) -> None:
+        if self._wanted.means(each):
+            self._late.offer(each)
 
     def _deliver(
         self, listed: _LeftOver, low: Cursor, position: Position | None, limit: int, seen: AbstractSet[bytes]
@@ -248,6 +249,12 @@ class S3KeySource(ObjectSource):
             mark = self._mark(each)
             if mark not in seen:
                 taken[mark] = each
+        late, listed.late = listed.late, 0
+        if late:
+            where = self._listing.place
+            log.warning(
+                "%s: %d objects appeared later than lateness=%g and are not delivered", where, late, self.lateness
+            )
         more = bool(listed.objects) or listed.cut
         reached = [position, listed.newest if not more else None, *(each.position for each in taken.values())]
         high = max((each for each in reached if each is not None), default=None)
@@ -259,6 +266,7 @@ class S3KeySource(ObjectSource):
             items=[self._item(each) for each in taken.values()],
             fingerprints=tuple(taken),
             more=more,
+            late_skipped=late,
             note=listed.note,
         )
 
@@ -271,25 +279,10 @@ class _LeftOver:
     cut: bool
     newest: Position | None
     note: str | None
+    late: int
     listed_at: float
     position: Position | None = None
     delivered: frozenset[bytes] = frozenset()
-
-
-def _position(cursor: Cursor) -> Position:
-    """Return the position that a stored cursor means; a moment alone lies below every object of that moment."""
-    match cursor:
-        case (moment, key):
-            pass
-        case _:
-            moment, key = cursor, ""
-    if not isinstance(moment, dt.datetime) or moment.tzinfo is None or not isinstance(key, str):
-        msg = (
-            f"cursor={cursor!r} is no position among S3 objects; give a time with its zone, "
-            "or a pair of such a time and a key"
-        )
-        raise SourceError(msg)
-    return moment.astimezone(dt.UTC), key
 
 
 def _ahead(low: Position, bound: dt.datetime) -> str:
