@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass
 
 from airflow_provider_incremental.core.announcement import INLINE_BYTES, Announcement
@@ -27,7 +26,7 @@ from airflow_provider_incremental.core.pace import FeedSettings, StartAt, backof
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.source import Found, Source
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
-from airflow_provider_incremental.core.trouble import Trouble, told_to_stop
+from airflow_provider_incremental.core.trouble import Trouble, told_to_stop, whatever_happens
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey
 from airflow_provider_incremental.core.window import SeenWindow
 
@@ -106,7 +105,9 @@ class Feed:
         """
         try:
             await self._store.confirm(self.key, announcement.seqs)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if told_to_stop(error):
+                raise
             log.warning("watermark %s: a confirmation was not stored: %s", self.key, describe(error))
         finally:  # not before: until the store knows, only the flight keeps these batches from being announced again
             self.drop(announcement)
@@ -126,7 +127,7 @@ class Feed:
 
     async def _honour_last_poll(self) -> None:
         """A trigger that is restarted every second must not poll its source every second."""
-        with suppress(Exception):  # the first poll meets the same trouble, and reports it
+        with whatever_happens():  # the first poll meets the same trouble, and reports it
             watermark = await self._store.load(self.key)
             if watermark is None or watermark.watches != self._source.watches:
                 return
@@ -234,7 +235,7 @@ class Feed:
         self._next_poll = self._clock.monotonic() + backoff(self._settings.poll_interval, self._failures)
         text = self._trouble.begins("poll", error)
         report = PollReport(error=text, failures=self._failures, conflicts=self._conflicts, note=self.note)
-        with suppress(Exception):  # when the store is what fails, the log has to do
+        with whatever_happens():  # when the store is what fails, the log has to do
             await self._store.report(self.key, report)
             self._conflicts = 0
 
@@ -288,7 +289,9 @@ class Intake:
             except LeaseLostError as error:
                 log.warning("batch %s of %s: %s", claim.batch.id, claim.batch.key, describe(error))
                 return
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if told_to_stop(error):
+                    raise
                 log.warning("batch %s: the lease was not renewed, trying again: %s", claim.batch.id, describe(error))
 
 

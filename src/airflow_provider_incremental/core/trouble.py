@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from airflow_provider_incremental.core.redact import describe
 
-__all__ = ["Trouble", "told_to_stop"]
+__all__ = ["Trouble", "told_to_stop", "whatever_happens"]
 
 log = logging.getLogger(__name__)
 
@@ -47,3 +49,13 @@ def told_to_stop(error: BaseException) -> bool:
     """
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
+
+
+@contextmanager
+def whatever_happens() -> Iterator[None]:
+    """Go on after the block although it failed, unless the task was told to stop."""
+    try:
+        yield
+    except (Exception, asyncio.CancelledError) as error:
+        if told_to_stop(error):
+            raise

@@ -101,3 +101,18 @@ async def test_one_worker_may_hold_several(filled: Deployment) -> None:
     assert await filled.store.claim(ORDERS, "load", "other", 60) is None
     await intake.acknowledge(first)
     assert await filled.store.pending(ORDERS, "load") == []
+
+
+async def test_a_drivers_own_cancellation_does_not_end_the_lease(filled: Deployment) -> None:
+    """A renewal whose driver cancels what it waits for is tried again like any other that failed."""
+    store = CrashingStore(filled.store)
+
+    async def cancel() -> None:
+        del store.before["renew"]
+        raise asyncio.CancelledError
+
+    store.before["renew"] = cancel
+    taken = of(await filled.intake(store).claim())
+    await filled.run_for(120)
+    assert await filled.store.claim(ORDERS, "load", "other", 60, taken.claim.batch.id) is None
+    await filled.intake(store).acknowledge(taken)

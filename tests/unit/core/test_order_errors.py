@@ -140,20 +140,29 @@ async def test_no_error_ends_the_feed(deployment: Deployment, error: BaseExcepti
     assert deployment.announced() == [1]
 
 
-@pytest.mark.parametrize("operation", ["commit", "due"])
+@pytest.mark.parametrize("operation", ["load", "register", "commit", "report", "due", "identity", "confirm", "seen"])
 async def test_a_drivers_own_cancellation_is_an_error(deployment: Deployment, operation: str) -> None:
-    """A store whose driver cancels what it waits for is one more store that fails."""
+    """A store whose driver cancels what it waits for is one more store that fails, whichever operation it is."""
+    cancelled = 0
 
     async def cancel() -> None:
-        del trigger.store.before[operation]
+        nonlocal cancelled
+        cancelled += 1
+        if cancelled == 2:
+            del trigger.store.before[operation]
         raise asyncio.CancelledError
 
+    deployment.source.lateness = 10.0
     deployment.source.add(1, "a")
     trigger = deployment.trigger()
     trigger.store.before[operation] = cancel
-    await deployment.run_for(100)
+    await deployment.run_for(60)
+    deployment.source.add(2, "b")
+    deployment.source.errors.extend([SourceError("down")] * 2)
+    await deployment.run_for(400)
     assert not trigger.task.done()
-    assert deployment.announced() == [1]
+    assert cancelled == 2
+    assert set(deployment.announced()) == {1, 2}
 
 
 async def test_cancellation_ends_the_feed(deployment: Deployment) -> None:
@@ -272,3 +281,17 @@ async def test_a_trigger_that_lost_its_watermark_stops_announcing(deployment: De
     await deployment.run_for(1000)
     assert len(mine.yielded) <= before + 1
     assert len(deployment.source.polls) == 1
+
+
+async def test_a_drivers_own_cancellation_is_no_end_of_who_confirms(deployment: Deployment) -> None:
+    """Airflow confirms in a task of its own, which goes on though the store's driver cancels what it waits for."""
+
+    async def cancel() -> None:
+        raise asyncio.CancelledError
+
+    deployment.source.add(1, "a")
+    trigger = deployment.trigger(confirm_after=None)
+    await deployment.run_for(0)
+    trigger.store.before["confirm"] = cancel
+    await trigger.feed.confirm(trigger.yielded[0])
+    assert [each.announced_at for each in await deployment.store.history(KEY)] == [None]
