@@ -8,6 +8,8 @@ from airflow.sdk import dag, task
 
 from airflow_provider_incremental import PendingBatch, SQLIncrementalQueryTrigger, incremental_asset, pending_batches
 
+# Numbers of a sequence are given when a row is inserted and seen when its transaction commits: a cursor of one alone is
+# right only where a single writer inserts. Otherwise put a timestamp first, and give `settle` the longest transaction.
 payments = incremental_asset(
     "payments",
     SQLIncrementalQueryTrigger,

@@ -46,14 +46,16 @@ class AssetWatermark:
             watermark = session.run(session.store.load(self.record_key))
         return None if watermark is None else watermark.cursor
 
-    def set_value(self, value: Cursor) -> None:
+    def set_value(self, value: Cursor, *, reread: bool = False) -> None:
         """Move the watermark to a position, forward or back, whatever the trigger does meanwhile.
 
-        The next poll reads above it. Going back delivers what lies there again; going forward skips what lies between.
+        The next poll reads above it: going forward skips what lies between, going back reads it again.
 
         :param value: a cursor of the source's shape: for S3 ``(last_modified, key)``, for SQL a tuple with one value
             for each cursor column; None for the very start.
+        :param reread: deliver again what was delivered before, also from a source with a lateness window (S3), which
+            leaves it out otherwise.
         :raises UnsupportedValueError: when the value is of a type that no cursor can have.
         """
         with store_session() as session:
-            session.run(session.store.rewind(self.record_key, value, reread=True))
+            session.run(session.store.rewind(self.record_key, value, reread=reread))
