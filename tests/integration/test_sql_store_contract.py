@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.sql.store import SqlStore
 from airflow_provider_incremental.testing.fakes import FakeClock
 from airflow_provider_incremental.testing.store_contract import WatermarkStoreContract
-from tests.databases import migrated
+from harness.servers import DatabaseServer
+from tests.databases import emptied, migrated
 
 
 class SqlStoreContract(WatermarkStoreContract):
@@ -19,7 +21,7 @@ class SqlStoreContract(WatermarkStoreContract):
 
     @pytest.fixture
     async def store(self, url: str, clock: FakeClock) -> AsyncIterator[WatermarkStore]:
-        store = SqlStore(url=await migrated(url), clock=clock)
+        store = SqlStore(url=await emptied(url), clock=clock)
         yield store
         await store.aclose()
 
@@ -33,22 +35,23 @@ class SqlStoreContract(WatermarkStoreContract):
 class TestOnPostgres(SqlStoreContract):
     """One statement a commit, through asyncpg."""
 
-    @pytest.fixture
-    def url(self, postgres_database: str) -> str:
-        return postgres_database
+    @pytest.fixture(scope="class")
+    def url(self, postgres_server: DatabaseServer) -> str:
+        return asyncio.run(migrated(postgres_server.create_database()))
 
 
 class TestOnMariaDB(SqlStoreContract):
     """Collations that take names for equal, and rows that count as changed when they were found."""
 
-    @pytest.fixture
-    def url(self, mysql_database: str) -> str:
-        return mysql_database
+    @pytest.fixture(scope="class")
+    def url(self, mariadb_server: DatabaseServer) -> str:
+        return asyncio.run(migrated(mariadb_server.create_database()))
 
 
 class TestOnSqlite(SqlStoreContract):
     """One writer at a time."""
 
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path}/store.db"
+    @pytest.fixture(scope="class")
+    def url(self, tmp_path_factory: pytest.TempPathFactory) -> str:
+        folder: Path = tmp_path_factory.mktemp("contract")
+        return asyncio.run(migrated(f"sqlite:///{folder}/store.db"))

@@ -32,6 +32,7 @@ SELECT_SUBSCRIPTIONS = (
     .select_from(watermarks.join(consumers, w.id == c.watermark_id))
     .where(w.asset_hash == _bind("asset_hash_"), c.consumer == _bind("consumer"))
 )
+SELECT_UNFINISHED_SUBSCRIPTIONS = SELECT_SUBSCRIPTIONS.where(c.done_seq < w.last_seq)
 SELECT_NAMED_SEQS = sa.select(b.watermark_id, b.seq).where(b.id.in_(_bind("ids", expanding=True)))
 TOUCH_CONSUMERS = (
     sa.update(consumers)

@@ -111,11 +111,11 @@ class Claims:
         asked = {"asset_hash_": statements.asset_hash(selector.asset_name), "consumer": consumer}
 
         async def work(connection: AsyncConnection) -> Sequence[Any]:
-            return (await connection.execute(claim_statements.SELECT_SUBSCRIPTIONS, asked)).all()
+            return (await connection.execute(claim_statements.SELECT_UNFINISHED_SUBSCRIPTIONS, asked)).all()
 
         rows = await self._database.read(work)
-        found = [Subscription(key_from(row), row.last_seq, row.done_seq) for row in rows]
-        return [each for each in found if each.done_seq < each.last_seq and selector.matches(each.key)]
+        found = [Subscription(key_from(row), row.done_seq) for row in rows]
+        return [each for each in found if selector.matches(each.key)]
 
     async def _waiting(self, selector: Selector, consumer: str, batch_id: str | None) -> list[tuple[WatermarkKey, Any]]:
         """Return the oldest batches that could be claimed now, with what was read of their claims."""

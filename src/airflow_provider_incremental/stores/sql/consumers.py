@@ -27,7 +27,6 @@ class Subscription:
     """A watermark that a consumer is known on. Up to ``done_seq`` it has finished everything, or it is not for it."""
 
     key: WatermarkKey
-    last_seq: int
     done_seq: int
 
 
