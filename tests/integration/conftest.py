@@ -1,4 +1,4 @@
-"""A migrated database of each kind, and stores on it."""
+"""A migrated database of each kind and stores on it; a database of each kind for sources to watch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_incremental.stores.sql.store import SqlStore
 from tests.databases import migrated
+from tests.integration.sql_stage import Database, make_orders, sqlite_database
 
 
 @pytest.fixture(params=["postgresql", "mysql", "sqlite"])
@@ -41,6 +42,36 @@ async def mysql(mysql_database: str) -> str:
 async def sqlite(tmp_path: Path) -> str:
     """The address of a SQLite file with the store's tables."""
     return await migrated(f"sqlite:///{tmp_path}/store.db")
+
+
+@pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
+async def watched(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    """An empty database of each kind, for a source to watch."""
+    if request.param == "sqlite":
+        made = sqlite_database(tmp_path)
+    else:
+        fixture = "postgres_database" if request.param == "postgresql" else "mysql_database"
+        made = Database(request.getfixturevalue(fixture))
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+async def served(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    """A database of each kind of server, with a table ``orders`` of one row, for a source to watch."""
+    made = Database(request.getfixturevalue("postgres_database" if request.param == "postgresql" else "mysql_database"))
+    make_orders(made)
+    made.execute("INSERT INTO orders VALUES (1, '2026-01-31 12:00:00', '')")
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+async def watched_postgres(postgres_database: str) -> AsyncIterator[Database]:
+    """An empty PostgreSQL database, for a source to watch."""
+    made = Database(postgres_database)
+    yield made
+    await made.aclose()
 
 
 @pytest.fixture

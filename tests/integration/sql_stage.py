@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from airflow_provider_incremental.sources.sql_postgres import PostgresReader
 from airflow_provider_incremental.sources.sql_readers import SqlReader
 from airflow_provider_incremental.sources.sql_rows import SqlRowSource
 
-__all__ = ["Database", "Watcher", "arguments_of", "make_orders"]
+__all__ = ["NOON", "Database", "Watcher", "arguments_of", "make_orders", "order", "sqlite_database", "stamp"]
+
+NOON = dt.datetime.fromisoformat("2026-01-31 12:00")
 
 _DRIVERS = {"postgresql": "postgresql+psycopg2", "mysql": "mysql+pymysql", "sqlite": "sqlite"}
 _TIMESTAMPS = {"postgresql": "timestamp", "mysql": "datetime(6)", "sqlite": "timestamp"}
@@ -106,6 +109,16 @@ def make_orders(database: Database) -> None:
     database.execute(
         f"CREATE TABLE orders (id bigint PRIMARY KEY, updated_at {database.timestamp} NOT NULL, name varchar(100))"
     )
+
+
+def order(number: int, at: dt.datetime = NOON, name: str = "") -> dict[str, object]:
+    """Return a row of that table."""
+    return {"id": number, "updated_at": at.isoformat(" "), "name": name}
+
+
+def stamp(database: Database, at: dt.datetime) -> object:
+    """Return what the driver returns for a timestamp that was written as text."""
+    return at.isoformat(" ") if database.kind == "sqlite" else at
 
 
 def sqlite_database(folder: Path) -> Database:
