@@ -1,12 +1,14 @@
-"""The SQL store passes the published suite on a real PostgreSQL, a real MariaDB and SQLite."""
+"""The SQL store passes the published suite on a real PostgreSQL, a real MariaDB and SQLite.
+
+Each kind has one database, whose tables are emptied before each test: making them takes longer than most tests.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.sql.store import SqlStore
@@ -14,6 +16,28 @@ from airflow_provider_incremental.testing.fakes import FakeClock
 from airflow_provider_incremental.testing.store_contract import WatermarkStoreContract
 from harness.servers import DatabaseServer
 from tests.databases import emptied, migrated
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def on_postgres(postgres_server: DatabaseServer) -> AsyncIterator[str]:
+    """The address of a PostgreSQL database with the store's tables."""
+    url = postgres_server.create_database()
+    yield await migrated(url)
+    postgres_server.drop_database(url)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def on_mariadb(mariadb_server: DatabaseServer) -> AsyncIterator[str]:
+    """The address of a MariaDB or MySQL database with the store's tables."""
+    url = mariadb_server.create_database()
+    yield await migrated(url)
+    mariadb_server.drop_database(url)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a SQLite file with the store's tables."""
+    return await migrated(f"sqlite:///{tmp_path_factory.mktemp('contract')}/store.db")
 
 
 class SqlStoreContract(WatermarkStoreContract):
@@ -35,23 +59,22 @@ class SqlStoreContract(WatermarkStoreContract):
 class TestOnPostgres(SqlStoreContract):
     """One statement a commit, through asyncpg."""
 
-    @pytest.fixture(scope="class")
-    def url(self, postgres_server: DatabaseServer) -> str:
-        return asyncio.run(migrated(postgres_server.create_database()))
+    @pytest.fixture
+    def url(self, on_postgres: str) -> str:
+        return on_postgres
 
 
 class TestOnMariaDB(SqlStoreContract):
     """Collations that take names for equal, and rows that count as changed when they were found."""
 
-    @pytest.fixture(scope="class")
-    def url(self, mariadb_server: DatabaseServer) -> str:
-        return asyncio.run(migrated(mariadb_server.create_database()))
+    @pytest.fixture
+    def url(self, on_mariadb: str) -> str:
+        return on_mariadb
 
 
 class TestOnSqlite(SqlStoreContract):
     """One writer at a time."""
 
-    @pytest.fixture(scope="class")
-    def url(self, tmp_path_factory: pytest.TempPathFactory) -> str:
-        folder: Path = tmp_path_factory.mktemp("contract")
-        return asyncio.run(migrated(f"sqlite:///{folder}/store.db"))
+    @pytest.fixture
+    def url(self, on_sqlite: str) -> str:
+        return on_sqlite
