@@ -28,6 +28,7 @@ __all__ = ["main"]
 EXAMPLES = ROOT / "example_dags"
 WAVES = (3, 2)
 _WAVE_SECONDS = 240
+_ALL_BATCHES = 1000
 _started = time.monotonic()
 
 
@@ -36,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
     parser.add_argument("--serve", action="store_true", help="keep everything running until interrupted")
     options = parser.parse_args(arguments)
-    # Asked to end, the demo ends what it has started.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Asked to end, the demo ends what it has started; a shell lets its background jobs ignore an interrupt.
+    for asked in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(asked, signal.default_int_handler)
     try:
         with running() as demo:
             demo.show()
@@ -129,27 +131,34 @@ class Demo:
 
     def serve(self) -> None:
         """Keep everything running until an interrupt, or until a part of it ends by itself."""
-        say(f"Airflow stays up at {self.airflow.url} - no login needed, everybody is administrator; Ctrl-C ends it")
+        say(f"Airflow stays up at {self.airflow.url}")
+        say("login: none is needed, everybody is administrator; Ctrl-C ends everything")
         self.airflow.wait_for("an interrupt", lambda: False, timeout=float("inf"))
 
 
 def report(airflow: AirflowDeployment, taken: list[Lane]) -> str:
     """Return a table of what the store, the task logs and Airflow say about each lane."""
-    stored = {entry["asset_name"]: entry for entry in watermarks(airflow)}
-    header = ("watermark", "cursor", "batches", "items put in", "processed once", "DAG runs")
+    header = ("watermark", "position", "batches", "items put in", "items found", "processed once", "DAG runs")
     rows = [header]
     for lane in taken:
-        entry = stored[lane.asset]
+        entry = watermark(airflow, lane.asset)
+        found = found_items(entry)
         once = sum(times == 1 for times in lane.loads.values())
-        finished = airflow.finished_runs(lane.dag_id)
-        rows.append((lane.asset, json.dumps(entry["cursor"]), entry["last_seq"], lane.put, once, len(finished)))
+        runs = len(airflow.finished_runs(lane.dag_id))
+        rows.append((lane.asset, json.dumps(entry["position"]), entry["batches"], lane.put, found, once, runs))
     widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
-def watermarks(airflow: AirflowDeployment) -> list[dict[str, Any]]:
-    """Return what the command line says of every watermark."""
-    return list(json.loads(airflow.program("airflow-incremental", "list", "--output", "json")))
+def watermark(airflow: AirflowDeployment, asset: str) -> dict[str, Any]:
+    """Return what the command line says of an asset's watermark and of all its batches."""
+    shown = airflow.program("airflow-incremental", "show", asset, "--batches", str(_ALL_BATCHES), "--output", "json")
+    return dict(json.loads(shown))
+
+
+def found_items(entry: dict[str, Any]) -> int:
+    """Return how many items the batches of a watermark hold."""
+    return sum(batch["count"] for batch in entry["last_batches"])
 
 
 if __name__ == "__main__":
