@@ -4,122 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from functools import partial
-from itertools import count
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.errors import StoreUnavailableError
-from airflow_provider_incremental.core.store import Selector
-from airflow_provider_incremental.core.watermark import PollReport, Watches, Watermark, WatermarkKey
+from airflow_provider_incremental.core.watermark import PollReport
 from airflow_provider_incremental.stores.sql import database as database_module
 from airflow_provider_incremental.stores.sql import engine as engine_module
 from airflow_provider_incremental.stores.sql.engine import create_engine, store_url
 from airflow_provider_incremental.stores.sql.store import SqlStore
+from tests.integration.sql_store_stage import ASSET, KEY, WATCHES, commit, until
 
-KEY = WatermarkKey("orders")
-ASSET = Selector("orders")
-WATCHES = Watches("table orders", "id")
-NOTHING = PollReport()
 OpenStore = Callable[..., SqlStore]
-
-
-class CancelledAt:
-    """An operation whose task is cancelled when it waits for the so-manieth time."""
-
-    def __init__(self, work: Coroutine[Any, Any, Any], wait: int) -> None:
-        self._work = work
-        self._wait = wait
-        self.reached = False
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        steps = self._work.__await__()
-        task = asyncio.current_task()
-        assert task is not None
-        go_on = partial(steps.send, None)
-        for number in count(1):
-            try:
-                waited_for = go_on()
-            except StopIteration as ended:
-                return ended.value
-            if number == self._wait:
-                self.reached = True
-                asyncio.get_running_loop().call_soon(task.cancel)
-            try:
-                yield waited_for
-            except BaseException as error:
-                go_on = partial(steps.throw, error)
-            else:
-                go_on = partial(steps.send, None)
-        return None
-
-
-async def until(condition: Callable[[], bool | Awaitable[bool]], what: str) -> None:
-    """Wait for something that happens by itself, with a generous deadline."""
-    deadline = time.monotonic() + 30
-    while True:
-        met = condition()
-        if met if isinstance(met, bool) else await met:
-            return
-        assert time.monotonic() < deadline, f"not within 30 s: {what}"
-        await asyncio.sleep(0.01)
-
-
-def batch_of(number: int) -> NewBatch:
-    """A batch with one item."""
-    return NewBatch(low=number, high=number + 1, items=[number], count=1)
-
-
-async def commit(store: SqlStore, watermark: Watermark) -> Watermark:
-    """Commit one batch."""
-    moved, _ = await store.commit(watermark, watermark.version + 1, [batch_of(watermark.version)], NOTHING)
-    return moved
-
-
-async def everything(store: SqlStore) -> None:
-    """One operation of each kind: single statement, transaction, and several of them in a row."""
-    await commit(store, await store.register(KEY, WATCHES))
-    await store.report(KEY, NOTHING)
-    await store.due(KEY, 60)
-    await store.subscribe(ASSET, "load", "earliest")
-    claim = await store.claim(ASSET, "load", "holder", 3600)
-    if claim:
-        await store.renew(claim, 3600)
-        await store.acknowledge(claim)
-    await store.history(KEY)
-
-
-async def test_an_operation_cancelled_at_any_wait_gives_its_connection_back(database: str, opened: OpenStore) -> None:
-    """Cancelled at the first, second, ... last wait: no connection stays out, and the store goes on working."""
-    store = opened(database)
-    pool = store.database.engine.pool
-    await store.identity()
-    reached = True
-    wait = 0
-    while reached:
-        wait += 1
-        cancelled = CancelledAt(everything(store), wait)
-        task = asyncio.ensure_future(_run(cancelled))
-        await asyncio.wait([task])
-        reached = cancelled.reached
-        assert task.cancelled() or (task.exception() is None)
-        await until(lambda: pool.checkedout() == 0, f"connections back after a cancel at wait {wait}")
-    assert wait > 10
-    await everything(store)
-    watermark = await store.load(KEY)
-    assert watermark is not None
-    log = await store.history(KEY, limit=10_000)
-    assert watermark.version == watermark.last_seq == len(log)
-    assert [batch.seq for batch in log] == list(range(len(log), 0, -1))
-
-
-async def _run(work: Awaitable[Any]) -> None:
-    await work
 
 
 async def drop_all(url: str) -> None:
