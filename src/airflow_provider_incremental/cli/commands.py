@@ -123,7 +123,7 @@ def _add_set(commands: Any) -> None:
         commands,
         "set",
         "watermarks:set_position",
-        "set a watermark to a position: the next poll reads above it; a source with a lateness window (S3) leaves out what was delivered before",
+        "set a watermark to a position: the next poll reads above it, but S3 leaves out what was delivered before",
         "  airflow-incremental set orders 1200\n"
         "  airflow-incremental set orders '[\"2026-01-31T12:00:00+00:00\", 1200]'\n"
         '  airflow-incremental set orders --json \'{"$decimal": "12.50"}\'\n'
