@@ -11,7 +11,7 @@ from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.stores.sql.store import SqlStore
 
-__all__ = ["ASSET", "KEY", "NOTHING", "WATCHES", "batch_of", "commit", "until"]
+__all__ = ["ASSET", "KEY", "NOTHING", "WATCHES", "batch_of", "commit", "everything", "until"]
 
 KEY = WatermarkKey("orders")
 ASSET = Selector("orders")
@@ -39,3 +39,16 @@ async def commit(store: SqlStore, watermark: Watermark) -> Watermark:
     """Commit one batch."""
     moved, _ = await store.commit(watermark, watermark.version + 1, [batch_of(watermark.version)], NOTHING)
     return moved
+
+
+async def everything(store: SqlStore) -> None:
+    """One operation of each kind: single statement, transaction, and several of them in a row."""
+    await commit(store, await store.register(KEY, WATCHES))
+    await store.report(KEY, NOTHING)
+    await store.due(KEY, 60)
+    await store.subscribe(ASSET, "load", "earliest")
+    claim = await store.claim(ASSET, "load", "holder", 3600)
+    if claim:
+        await store.renew(claim, 3600)
+        await store.acknowledge(claim)
+    await store.history(KEY)

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from airflow_provider_incremental.stores.sql.store import SqlStore
-from tests.integration.sql_store_stage import ASSET, KEY, NOTHING, WATCHES, commit, until
+from tests.integration.sql_store_stage import KEY, everything, until
 
 OpenStore = Callable[..., SqlStore]
 
@@ -42,19 +42,6 @@ class CancelledAt:
             else:
                 go_on = partial(steps.send, None)
         return None
-
-
-async def everything(store: SqlStore) -> None:
-    """One operation of each kind: single statement, transaction, and several of them in a row."""
-    await commit(store, await store.register(KEY, WATCHES))
-    await store.report(KEY, NOTHING)
-    await store.due(KEY, 60)
-    await store.subscribe(ASSET, "load", "earliest")
-    claim = await store.claim(ASSET, "load", "holder", 3600)
-    if claim:
-        await store.renew(claim, 3600)
-        await store.acknowledge(claim)
-    await store.history(KEY)
 
 
 async def test_an_operation_cancelled_at_any_wait_gives_its_connection_back(database: str, opened: OpenStore) -> None:

@@ -82,6 +82,8 @@ def classify(error: BaseException) -> Failure:
     <Failure.UNAVAILABLE: 'there is no connection to be had'>
     """
     for each in _causes(error):
+        if isinstance(each, asyncpg.InvalidCachedStatementError):
+            return Failure.ROLLED_BACK  # a migration changed a table under a statement that was prepared before
         failure = _by_code(each)
         if failure is not None:
             return failure
