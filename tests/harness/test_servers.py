@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from harness import servers
 from harness.processes import HarnessError, serving, wait_until
 
 ROOT = Path(__file__).parents[2]
+NEEDS_MARIADB = "test_mysql_database_is_usable"
 
 
 def test_each_test_has_an_empty_postgresql_database_of_its_own(postgres_database):
@@ -64,6 +66,17 @@ def test_mysql_database_is_usable(mysql_database, mariadb_server):
     """A database of one's own is there, under the address that the fixture gives."""
     name = urlsplit(mysql_database).path.lstrip("/")
     mariadb_server.execute(f"CREATE TABLE {name}.made_here (id int)")
+
+
+@pytest.mark.parametrize(("ci", "said"), [("true", "1 error"), ("", "1 skipped")])
+def test_a_missing_mariadb_fails_in_ci_and_is_said_elsewhere(tmp_path, ci, said):
+    """No programs, no Docker engine, no address: CI ends with the error, and a developer reads what to install."""
+    bare = {"PATH": str(tmp_path), "CI": ci, "HARNESS_DOCKER": "0", "INCREMENTAL_TEST_MYSQL_URL": ""}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{__file__}::{NEEDS_MARIADB}"]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | bare, capture_output=True, text=True, check=False)
+    assert said in done.stdout.splitlines()[-1]
+    assert "MariaDB is not installed: `apt-get install mariadb-server`" in done.stdout
+    assert done.returncode == (1 if ci else 0)
 
 
 def test_nothing_is_left_of_a_server():
