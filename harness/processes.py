@@ -169,7 +169,7 @@ def serving(
     ready: Callable[[], bool],
     user: str | None = None,
     ask: signal.Signals | None = signal.SIGTERM,
-    timeout: float = 60,
+    timeout: float = 120,
 ) -> Iterator[Process]:
     """Run a server in its home from when it is ready until the context ends.
 
