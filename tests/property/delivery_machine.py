@@ -12,13 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from airflow_provider_incremental.core.batch import Claim, NewBatch
 from airflow_provider_incremental.core.errors import ConflictError, LeaseLostError
@@ -161,6 +155,8 @@ class DeliveryMachine(RuleBasedStateMachine):
         due = [batch.seq for batch in self.run(self.store.due(KEY, REDELIVER, frozenset(writer.flying)))]
         assert due == self.model.due(REDELIVER, writer.flying, self.clock.now())
         if due:
+            self.model.announcing(due, self.clock.now())
+            assert self.run(self.store.begin_announcement(KEY, due[-1], 0.0)) == 0
             writer.flights.append(set(due))
 
     @precondition(lambda self: any(writer.flights for writer in self.writers))
@@ -269,7 +265,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             wanted = [seq for seq in self.model.seqs if known.wants(seq)]
             assert working or set(wanted) <= due
             assert [batch.seq for batch in self.run(self.store.pending(ORDERS, consumer))] == wanted
-        assert {seq for seq in self.model.seqs if seq not in self.model.announced} <= due
+        assert set(self.model.unconfirmed()) <= due
 
     def teardown(self) -> None:
         """Faults off: the rest is found, announced and finished by everybody, and then nothing is due."""

@@ -57,6 +57,7 @@ class WatermarkModel:
         self.batches: dict[int, Batch] = {}
         self.items: dict[int, list[str]] = {}
         self.announced: dict[int, dt.datetime] = {}
+        self.told = 0
         self.consumers: dict[str, ModelConsumer] = {}
         self.since = 0
         self.excused: set[str] = set()
@@ -111,15 +112,25 @@ class WatermarkModel:
             if not any(consumer.holds(seq, now) for seq in consumer.work)
         ]
         long_ago = now - dt.timedelta(seconds=redeliver_after)
-        return [
-            seq
-            for seq in self.seqs
-            if seq not in skip
-            and (
-                seq not in self.announced
-                or (self.announced[seq] <= long_ago and any(consumer.wants(seq) for consumer in idle))
-            )
-        ]
+        late = [seq for seq, at in self.announced.items() if at <= long_ago and any(each.wants(seq) for each in idle)]
+        return sorted({*self.unconfirmed(), *late} - skip)
+
+    def unconfirmed(self) -> list[int]:
+        """The batches of which Airflow may have no event, and that somebody has still to be told of."""
+        told = {seq for seq in self.seqs if seq <= self.told and self.finished(seq)}
+        return [seq for seq in self.seqs if seq not in self.announced and seq not in told]
+
+    def finished(self, seq: int) -> bool:
+        """Whether every consumer, of at least one, has acknowledged a batch."""
+        works = [consumer.work.get(seq) for consumer in self.consumers.values()]
+        return bool(works) and all(work is not None and work.state == "acknowledged" for work in works)
+
+    def announcing(self, due: list[int], now: dt.datetime) -> None:
+        """An announcement begins: what was told before, and is finished, counts as announced."""
+        for seq in self.seqs:
+            if seq not in self.announced and seq <= self.told and self.finished(seq):
+                self.announced[seq] = now
+        self.told = max(self.told, *due)
 
     def check_items(self) -> None:
         """Nothing committed is lost, nothing is delivered twice."""

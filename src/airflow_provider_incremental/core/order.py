@@ -5,8 +5,8 @@ operations in sequence. What is true at every ``await``:
 
 * A batch that was committed is due for announcement until it is confirmed, and for a known consumer until that
   consumer acknowledges it, whatever becomes of this process: both facts are in the store, not here.
-* ``_flights`` only keeps this process from announcing twice what it has just announced. Losing it costs an
-  announcement, never a batch.
+* ``_flights`` only keeps this process from announcing twice what it has just announced; losing it costs an
+  announcement, never a batch. The pace of announcements is kept in the store, for all processes.
 * The watermark moves only together with the batches that it moved over, and only from the version that the poll
   started at. So a second feed of the same watermark is wasted work, never a gap and never a repetition.
 """
@@ -121,8 +121,9 @@ class Feed:
 
         :raises ConflictError: when somebody else moved the watermark since the poll began.
         """
-        batches = [_batch_of(watermark, found)] if found.size else []
-        moved, _ = await self._store.commit(watermark, found.high, batches, report)
+        edges, marks = {"low": watermark.cursor, "high": found.high}, found.fingerprints
+        new = [NewBatch(**edges, items=found.items, count=found.size, fingerprints=marks)] if found.size else []
+        moved, _ = await self._store.commit(watermark, found.high, new, report)
         return moved
 
     async def _honour_last_poll(self) -> None:
@@ -198,7 +199,7 @@ class Feed:
             await self._confirm_inferred(now)
             if not self._owned or now < self._next_check:
                 return None
-            announcement = await self._due()
+            announcement = await self._due(now)
         except (Exception, asyncio.CancelledError) as error:
             if told_to_stop(error):
                 raise
@@ -206,23 +207,27 @@ class Feed:
             self._trouble.begins("announcement", error)
             return None
         self._trouble.ends("announcement")
-        settings = self._settings
-        self._next_check = now + min(settings.poll_interval, settings.redeliver_after)
         if announcement is not None:
-            self._announce_from = self._next_check = now + settings.announce_interval
             self._flights.append(_Flight(announcement, now))
         return announcement
 
-    async def _due(self) -> Announcement | None:
+    async def _due(self, now: float) -> Announcement | None:
+        """What to announce now, if anything is due and nobody announced just before; and when to look again."""
+        settings = self._settings
         flying = frozenset[int]().union(*(flight.announcement.seqs for flight in self._flights))
-        batches = await self._store.due(self.key, self._settings.redeliver_after, flying, INLINE_BYTES)
-        return Announcement(self.key, await self._store.identity(), batches) if batches else None
+        batches = await self._store.due(self.key, settings.redeliver_after, flying, INLINE_BYTES)
+        if not batches:
+            self._next_check = now + min(settings.poll_interval, settings.redeliver_after)
+            return None
+        announcement = Announcement(self.key, await self._store.identity(), batches)
+        wait = await self._store.begin_announcement(self.key, batches[-1].seq, settings.announce_interval)
+        self._announce_from = self._next_check = now + (wait or settings.announce_interval)
+        return None if wait else announcement
 
     async def _confirm_inferred(self, now: float) -> None:
         after = self._settings.confirm_after
-        if after is not None:
-            for flight in [flight for flight in self._flights if now >= flight.since + after]:
-                await self.confirm(flight.announcement)
+        for flight in [flight for flight in self._flights if after is not None and now >= flight.since + after]:
+            await self.confirm(flight.announcement)
 
     def _pause(self) -> float:
         wake = [self._next_poll, self._next_check] if self._owned else [self._next_poll]
@@ -293,8 +298,3 @@ class Intake:
                 if told_to_stop(error):
                     raise
                 log.warning("batch %s: the lease was not renewed, trying again: %s", claim.batch.id, describe(error))
-
-
-def _batch_of(watermark: Watermark, found: Found) -> NewBatch:
-    items, marks = found.items, found.fingerprints
-    return NewBatch(low=watermark.cursor, high=found.high, items=items, count=found.size, fingerprints=marks)

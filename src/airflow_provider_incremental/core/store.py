@@ -79,11 +79,22 @@ class WatermarkStore(Protocol):
     ) -> list[Batch]:
         """Return the batches that should be announced now, oldest first.
 
-        Those that were never confirmed; and those announced at least ``redeliver_after`` seconds ago that a known
-        consumer has not acknowledged, unless that consumer holds a valid lease on this watermark. Baselines never.
+        Those that were never confirmed, but for those that were announced before (:meth:`begin_announcement`) and that
+        every known consumer, of at least one, has acknowledged; and those confirmed at least ``redeliver_after``
+        seconds ago that a known consumer has not acknowledged, unless that consumer holds a valid lease on this
+        watermark. Baselines never.
 
         :param skip: sequence numbers that are being announced right now.
         :param inline_bytes: batches whose items take at most so many bytes come with their items.
+        """
+
+    async def begin_announcement(self, key: WatermarkKey, up_to_seq: int, interval: float) -> float:
+        """Record that the batches that are due, up to a number, are announced now; or say how long that has to wait.
+
+        Of two calls within ``interval`` seconds, by whomever, one records it. Before that, whatever was announced
+        before and is not due any more, since every known consumer has acknowledged it, is confirmed.
+
+        :return: 0 when it is recorded; otherwise after how many seconds to ask what is due again, at most ``interval``.
         """
 
     async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:

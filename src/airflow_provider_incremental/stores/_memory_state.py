@@ -7,10 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from airflow_provider_incremental.core.batch import Batch, NewBatch
+from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch
+from airflow_provider_incremental.core.errors import LeaseLostError, StoreError
 from airflow_provider_incremental.core.store import ConsumerStart
 from airflow_provider_incremental.core.values import dumps, loads
-from airflow_provider_incremental.core.watermark import PollReport, Watermark, WatermarkKey, WatermarkStatus
+from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey, WatermarkStatus
 
 
 @dataclass(slots=True)
@@ -34,10 +35,12 @@ class Consumer:
     start_seq: int
     work: dict[int, Work] = field(default_factory=dict)
 
-    def wants(self, batch: Batch) -> bool:
+    def acknowledged(self, batch: Batch) -> bool:
         work = self.work.get(batch.seq)
-        acknowledged = work is not None and work.state == "acknowledged"
-        return batch.kind != "baseline" and batch.seq > self.start_seq and not acknowledged
+        return work is not None and work.state == "acknowledged"
+
+    def wants(self, batch: Batch) -> bool:
+        return batch.kind != "baseline" and batch.seq > self.start_seq and not self.acknowledged(batch)
 
     def holds_any(self, now: dt.datetime) -> bool:
         return any(work.held(now) for work in self.work.values())
@@ -68,6 +71,34 @@ class Record:
     watermark: Watermark
     log: list[Logged] = field(default_factory=list)
     consumers: dict[str, Consumer] = field(default_factory=dict)
+    announced_at: dt.datetime | None = None
+    announced_seq: int = 0
+
+    def settled(self, batch: Batch) -> bool:
+        """Whether there is nobody left to be told of a batch once more."""
+        everybody = bool(self.consumers) and all(each.acknowledged(batch) for each in self.consumers.values())
+        return everybody and batch.seq <= self.announced_seq
+
+    def begin_announcement(self, up_to_seq: int, interval: float, now: dt.datetime) -> float:
+        for each in self.log:
+            if each.batch.announced_at is None and self.settled(each.batch):
+                each.batch = replace(each.batch, announced_at=now)
+        wait = 0.0 if self.announced_at is None else interval - (now - self.announced_at).total_seconds()
+        if 0 < wait <= 2 * interval:  # beyond that, the clock was set back
+            return min(wait, interval)
+        self.announced_at, self.announced_seq = now, max(self.announced_seq, up_to_seq)
+        return 0.0
+
+    def move(self, cursor: Cursor, new: Sequence[Logged], report: PollReport, now: dt.datetime) -> None:
+        self.log += new
+        self.watermark = replace(
+            self.watermark,
+            cursor=cursor,
+            version=self.watermark.version + 1,
+            last_seq=len(self.log),
+            moved_at=now,
+            status=reported(self.watermark.status, report, now),
+        )
 
 
 def copied(value: Any) -> Any:
@@ -106,11 +137,11 @@ def reported(status: WatermarkStatus, report: PollReport, now: dt.datetime) -> W
     )
 
 
-def is_due(batch: Batch, long_ago: dt.datetime, idle: Sequence[Consumer]) -> bool:
+def is_due(record: Record, batch: Batch, long_ago: dt.datetime, idle: Sequence[Consumer]) -> bool:
     if batch.kind == "baseline":
         return False
     if batch.announced_at is None:
-        return True
+        return not record.settled(batch)
     return batch.announced_at <= long_ago and any(consumer.wants(batch) for consumer in idle)
 
 
@@ -119,3 +150,17 @@ def first_seq(record: Record, start: ConsumerStart, named: Collection[str]) -> i
         return 1
     named_here = [each.batch.seq for each in record.log if each.batch.id in named]
     return min(named_here, default=record.watermark.last_seq + 1)
+
+
+def require_unused(known: Collection[str], ids: Sequence[str]) -> None:
+    if len(set(ids)) < len(ids) or any(each in known for each in ids):
+        msg = f"a batch with one of these ids was committed before: {', '.join(ids)}; make a new one for each commit"
+        raise StoreError(msg)
+
+
+def lost(claim: Claim) -> LeaseLostError:
+    msg = (
+        f"{claim.consumer} no longer holds batch {claim.batch.id} of {claim.batch.key}: the lease of {claim.holder!r} "
+        "ran out and another worker took it, or it was finished or given back; raise the lease if work takes longer"
+    )
+    return LeaseLostError(msg)

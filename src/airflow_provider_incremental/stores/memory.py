@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
 from airflow_provider_incremental.core.clock import Clock, SystemClock
-from airflow_provider_incremental.core.errors import ConflictError, LeaseLostError, StoreError
+from airflow_provider_incremental.core.errors import ConflictError
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.stores._memory_state import (
@@ -29,7 +29,9 @@ from airflow_provider_incremental.stores._memory_state import (
     given,
     is_due,
     logged,
+    lost,
     reported,
+    require_unused,
 )
 
 __all__ = ["MemoryStore"]
@@ -86,17 +88,9 @@ class MemoryStore:
             now = self._clock.now()
             new = [logged(watermark.key, each, seq, now) for seq, each in enumerate(batches, len(record.log) + 1)]
             cursor, ids = copied(high), [each.batch.id for each in new]
-            self._require_unused(ids)
+            require_unused(self._ids, ids)
             self._ids.update(ids)
-            record.log += new
-            record.watermark = replace(
-                record.watermark,
-                cursor=cursor,
-                version=watermark.version + 1,
-                last_seq=len(record.log),
-                moved_at=now,
-                status=reported(record.watermark.status, report, now),
-            )
+            record.move(cursor, new, report, now)
             return given(record.watermark), [each.listed(with_items=False) for each in new]
 
     async def report(self, key: WatermarkKey, report: PollReport) -> None:
@@ -123,8 +117,18 @@ class MemoryStore:
             if record is None:
                 return []
             idle = [consumer for consumer in record.consumers.values() if not consumer.holds_any(now)]
-            due = [each for each in record.log if each.batch.seq not in skip and is_due(each.batch, long_ago, idle)]
+            others = [each for each in record.log if each.batch.seq not in skip]
+            due = [each for each in others if is_due(record, each.batch, long_ago, idle)]
             return [each.listed(with_items=each.batch.items_bytes <= inline_bytes) for each in due[:limit]]
+
+    async def begin_announcement(self, key: WatermarkKey, up_to_seq: int, interval: float) -> float:
+        """Record that the batches that are due are announced now; or say how long that has to wait."""
+        now = self._clock.now()
+        with self._lock:
+            record = self._records.get(key)
+            if record is None:
+                return interval
+            return record.begin_announcement(up_to_seq, interval, now)
 
     async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
         """Record that Airflow has stored the event that names these batches."""
@@ -181,7 +185,7 @@ class MemoryStore:
         with self._lock:
             work = self._work(claim)
             if work is None or work.state != "claimed":
-                raise _lost(claim)
+                raise lost(claim)
             work.lease_until = self._clock.now() + dt.timedelta(seconds=lease)
             return replace(claim, lease_until=work.lease_until)
 
@@ -190,7 +194,7 @@ class MemoryStore:
         with self._lock:
             work = self._work(claim)
             if work is None:
-                raise _lost(claim)
+                raise lost(claim)
             work.state = "acknowledged"
 
     async def release(self, claim: Claim, error: str | None = None) -> None:
@@ -283,18 +287,3 @@ class MemoryStore:
         consumer = record.consumers.get(claim.consumer) if record else None
         work = consumer.work.get(claim.batch.seq) if consumer else None
         return work if work and (work.holder, work.attempt) == (claim.holder, claim.attempt) else None
-
-    def _require_unused(self, ids: Sequence[str]) -> None:
-        if len(set(ids)) < len(ids) or not self._ids.isdisjoint(ids):
-            msg = (
-                f"a batch with one of these ids was committed before: {', '.join(ids)}; make a new one for each commit"
-            )
-            raise StoreError(msg)
-
-
-def _lost(claim: Claim) -> LeaseLostError:
-    msg = (
-        f"{claim.consumer} no longer holds batch {claim.batch.id} of {claim.batch.key}: the lease of {claim.holder!r} "
-        "ran out and another worker took it, or it was finished or given back; raise the lease if work takes longer"
-    )
-    return LeaseLostError(msg)

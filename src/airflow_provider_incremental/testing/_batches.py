@@ -165,13 +165,6 @@ class BatchTests:
         assert (await taken(store)).batch.key == other
         assert seqs(await store.due(KEY, REDELIVER)) == [1]
 
-    async def test_due_while_unconfirmed_though_acknowledged(self, store: WatermarkStore) -> None:
-        """Whether Airflow has the event, and whether a consumer is done, are two facts."""
-        await log_of(store, 1)
-        await store.subscribe(ORDERS, "load", "earliest")
-        await done(store, 1)
-        assert seqs(await store.due(KEY, REDELIVER)) == [1]
-
     async def test_confirm_notes_when(self, store: WatermarkStore, peer: WatermarkStore, clock: FakeClock) -> None:
         """The time of the last stored event stands in the log; other batches are not touched."""
         await log_of(store, 2)

@@ -91,6 +91,10 @@ class CrashingStore:
         """See :meth:`WatermarkStore.due`."""
         return await self._run("due", lambda: self._store.due(key, redeliver_after, skip, inline_bytes, limit))
 
+    async def begin_announcement(self, key: WatermarkKey, up_to_seq: int, interval: float) -> float:
+        """See :meth:`WatermarkStore.begin_announcement`."""
+        return await self._run("begin_announcement", lambda: self._store.begin_announcement(key, up_to_seq, interval))
+
     async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
         """See :meth:`WatermarkStore.confirm`."""
         await self._run("confirm", lambda: self._store.confirm(key, seqs))

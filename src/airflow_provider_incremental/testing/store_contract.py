@@ -17,6 +17,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_incremental.core.store import WatermarkStore
+from airflow_provider_incremental.testing._announcements import AnnouncementTests
 from airflow_provider_incremental.testing._batches import BatchTests
 from airflow_provider_incremental.testing._commits import CommitTests
 from airflow_provider_incremental.testing._consumers import ConsumerTests
@@ -29,7 +30,9 @@ __all__ = ["WatermarkStoreContract"]
 
 
 @pytest.mark.asyncio
-class WatermarkStoreContract(WatermarkTests, CommitTests, ValueTests, BatchTests, ConsumerTests, LeaseTests):
+class WatermarkStoreContract(
+    WatermarkTests, CommitTests, ValueTests, BatchTests, AnnouncementTests, ConsumerTests, LeaseTests
+):
     """Subclass it with a fixture ``store``: an empty store that takes its time from the fixture ``clock``."""
 
     @pytest.fixture

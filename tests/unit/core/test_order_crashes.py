@@ -21,6 +21,8 @@ TRIGGER_CRASHES = [
     ("after", "due"),
     ("before", "identity"),
     ("after", "identity"),
+    ("before", "begin_announcement"),
+    ("after", "begin_announcement"),
     ("before", "confirm"),
     ("after", "confirm"),
 ]
@@ -116,17 +118,19 @@ async def test_a_trigger_that_dies_right_after_its_yield(deployment: Deployment)
     await assert_everything_once(deployment)
 
 
-async def test_a_trigger_that_dies_between_event_and_confirmation(deployment: Deployment) -> None:
-    """Airflow has the event, the store does not know: the batch is announced twice, and processed once."""
+@pytest.mark.parametrize("processed", [True, False])
+async def test_a_trigger_that_dies_between_event_and_confirmation(deployment: Deployment, *, processed: bool) -> None:
+    """Airflow has the event, the store does not know: it is announced again unless it is processed; processed once."""
     fill(deployment)
     first = deployment.trigger()
     await deployment.run_for(4.9)
     await first.stop()
     assert deployment.announced() == [1]
-    await deployment.work()
+    if processed:
+        await deployment.work()
     deployment.trigger()
     await deployment.run_for(100)
-    assert deployment.announced() == [1, 1]
+    assert deployment.announced() == [1] * (1 if processed else 2)
     await deployment.work()
     assert deployment.processed == ITEMS
 
@@ -166,7 +170,9 @@ async def test_a_batch_that_a_dead_worker_holds_waits_for_the_lease(deployment: 
     assert deployment.processed == ITEMS[2:] + ITEMS[:2]
 
 
-@pytest.mark.parametrize("operation", ["load", "register", "commit", "due", "identity", "confirm", "report", "seen"])
+@pytest.mark.parametrize(
+    "operation", ["load", "register", "commit", "due", "identity", "begin_announcement", "confirm", "report", "seen"]
+)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_trigger_whose_store_fails_at(deployment: Deployment, when: str, operation: str) -> None:
     """Errors instead of death, the answer lost or never asked for: the same process goes on by itself."""

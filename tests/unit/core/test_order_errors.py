@@ -140,7 +140,10 @@ async def test_no_error_ends_the_feed(deployment: Deployment, error: BaseExcepti
     assert deployment.announced() == [1]
 
 
-@pytest.mark.parametrize("operation", ["load", "register", "commit", "report", "due", "identity", "confirm", "seen"])
+@pytest.mark.parametrize(
+    "operation",
+    ["load", "register", "commit", "report", "due", "identity", "begin_announcement", "confirm", "seen"],
+)
 async def test_a_drivers_own_cancellation_is_an_error(deployment: Deployment, operation: str) -> None:
     """A store whose driver cancels what it waits for is one more store that fails, whichever operation it is."""
     cancelled = 0

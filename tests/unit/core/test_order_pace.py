@@ -227,3 +227,71 @@ def test_backoff_doubles_up_to_its_cap(interval: float, waits: list[float]) -> N
     """From the poll interval, doubling, to five minutes; never shorter than the poll interval; never an overflow."""
     assert [backoff(interval, failures) for failures in range(1, len(waits) + 1)] == waits
     assert backoff(interval, 10**6) == max(300.0, interval)
+
+
+async def restarted_every_second(deployment: Deployment, seconds: int, **settings: float) -> None:
+    """A trigger that never lives long enough to know whether Airflow has stored its event."""
+    for _ in range(seconds):
+        trigger = deployment.trigger(confirm_after=10.0, **settings)
+        await deployment.run_for(1)
+        await trigger.stop()
+
+
+async def test_restarts_do_not_hasten_announcements(deployment: Deployment) -> None:
+    """A trigger that is restarted every second tells of a batch once an interval, and of a new one no sooner."""
+    deployment.source.add(1, "a")
+    await restarted_every_second(deployment, 59, announce_interval=30.0)
+    assert deployment.announced() == [1, 1]
+    deployment.source.add(2, "b")
+    await restarted_every_second(deployment, 60, announce_interval=30.0)
+    assert len(deployment.events) == 4
+    assert 2 in deployment.announced()
+
+
+async def test_restarts_repeat_nothing_that_is_processed(deployment: Deployment) -> None:
+    """What every known consumer has acknowledged is not told again, though nobody knows whether Airflow has it."""
+    deployment.source.add(1, "a")
+    await restarted_every_second(deployment, 3, announce_interval=5.0)
+    await deployment.work()
+    await restarted_every_second(deployment, 300, announce_interval=5.0)
+    assert deployment.announced() == [1]
+
+
+async def test_what_is_processed_before_it_was_told_is_told_once(deployment: Deployment) -> None:
+    """A run that takes what nobody has told it of yet does not hide it from DAGs that read events only."""
+    deployment.source.add(1, "a")
+    trigger = deployment.trigger(poll_interval=1.0, announce_interval=30.0)
+    await deployment.run_for(5)
+    deployment.source.add(2, "b")
+    await deployment.run_for(5)
+    await deployment.work()
+    assert deployment.processed == ["a", "b"]
+    assert deployment.announced() == [1]
+    await deployment.run_for(300)
+    assert deployment.announced() == [1, 2]
+    assert trigger.yielded_at == [0, 30]
+
+
+async def test_two_triggers_share_one_pace(deployment: Deployment) -> None:
+    """Two that run at once tell of a batch once, not once each."""
+    for second in range(60):
+        deployment.source.add(second, str(second))
+    deployment.source.bound = 0
+    triggers = [deployment.trigger(poll_interval=1.0, announce_interval=30.0) for _ in range(2)]
+    for second in range(60):
+        deployment.source.bound = second
+        await deployment.run_for(1)
+    assert sorted(instant for trigger in triggers for instant in trigger.yielded_at) == [0, 30, 60]
+
+
+async def test_a_clock_that_is_set_back_does_not_silence_announcements(deployment: Deployment) -> None:
+    """A last announcement that lies in the future delays the next one by an interval at most."""
+    deployment.source.add(1, "a")
+    first = deployment.trigger()
+    await deployment.run_for(10)
+    await first.stop()
+    deployment.source.add(2, "b")
+    deployment.clock.set_wall(-3600)
+    deployment.trigger(announce_interval=30.0, poll_interval=1.0)
+    await deployment.run_for(60)
+    assert deployment.announced() == [1, 2]

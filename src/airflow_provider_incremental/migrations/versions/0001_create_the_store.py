@@ -109,6 +109,8 @@ def _create_watermarks() -> None:
         sa.Column("conflicts", sa.BigInteger(), nullable=False),
         sa.Column("late_skipped", sa.BigInteger(), nullable=False),
         sa.Column("note", _TEXT, nullable=True),
+        sa.Column("announced_at", _TIME, nullable=True, comment="when the last announcement began"),
+        sa.Column("announced_seq", sa.BigInteger(), nullable=False, comment="batches up to here were announced"),
         sa.PrimaryKeyConstraint("id", name="pk_asset_watermarks"),
         comment="How far each source has been read",
         **_OPTIONS,

@@ -48,6 +48,20 @@ class Log:
         found = await self._database.read(work)
         return await batches_from([found[seq] for seq in sorted(found)[:limit]], {key.id: key})
 
+    async def begin_announcement(self, key: WatermarkKey, up_to_seq: int, interval: float) -> float:
+        """See the protocol."""
+        now, pause = await self._now(), dt.timedelta(seconds=interval)
+        turn = {"watermark": key.id, "now": now, "long_ago": now - pause, "too_late": now + pause, "up_to": up_to_seq}
+
+        async def work(connection: AsyncConnection) -> float:
+            await connection.execute(statements.CONFIRM_SETTLED, turn)  # first: it asks what was announced before
+            if (await connection.execute(statements.BEGIN_ANNOUNCEMENT, turn)).rowcount:
+                return 0.0
+            last = (await connection.execute(statements.SELECT_ANNOUNCED_AT, turn)).scalar()
+            return interval if last is None else min((last + pause - now).total_seconds(), interval)
+
+        return await self._database.write(work, repeatable=False)
+
     async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
         """See the protocol."""
         now = await self._now()

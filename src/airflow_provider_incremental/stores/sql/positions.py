@@ -170,7 +170,9 @@ class Positions:
             "created_at": now,
             "watches_source": None,
             "watches_cursor": None,
-            **dict.fromkeys(("version", "last_seq", "reread_after_seq", "failures", "conflicts", "late_skipped"), 0),
+            **dict.fromkeys(
+                ("version", "last_seq", "reread_after_seq", "failures", "conflicts", "late_skipped", "announced_seq"), 0
+            ),
         }
 
     def _row(self, key: WatermarkKey, seq: int, batch: EncodedBatch, committed_at: dt.datetime) -> dict[str, Any]:

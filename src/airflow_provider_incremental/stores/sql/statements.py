@@ -161,9 +161,45 @@ def rewind(*, reread: bool, rewatch: bool) -> sa.sql.Update:
 # --- the batch log ---
 
 CONFIRM = sa.update(batches).where(THIS_LOG, b.seq.in_(_bind("seqs", expanding=True))).values(announced_at=NOW)
+_told = sa.select(w.announced_seq).where(w.id == _bind("watermark")).scalar_subquery()
+_anybody, _waiting, _finished = consumers.alias("anybody"), consumers.alias("waiting"), claims.alias("finished")
+_somebody_is_known = sa.exists().where(_anybody.c.watermark_id == _bind("watermark"))
+_has_acknowledged = (
+    sa.exists()
+    .where(
+        _finished.c.watermark_id == _bind("watermark"),
+        _finished.c.consumer == _waiting.c.consumer,
+        _finished.c.seq == b.seq,
+        _finished.c.state == "acknowledged",
+    )
+    .correlate(batches, _waiting)  # said, since by itself it looks no further than the next statement around it
+)
+_somebody_waits = (
+    sa.exists().where(_waiting.c.watermark_id == _bind("watermark"), ~_has_acknowledged).correlate(batches)
+)
+_settled = sa.and_(b.seq <= _told, _somebody_is_known, ~_somebody_waits)
+CONFIRM_SETTLED = (
+    sa.update(batches).where(THIS_LOG, b.announced_at.is_(None), FOR_CONSUMERS, _settled).values(announced_at=NOW)
+)
+BEGIN_ANNOUNCEMENT = (
+    sa.update(watermarks)
+    .where(
+        w.id == _bind("watermark"),
+        sa.or_(
+            w.announced_at.is_(None),
+            w.announced_at <= _bind("long_ago", type_=UtcDateTime()),
+            w.announced_at > _bind("too_late", type_=UtcDateTime()),  # the clock was set back
+        ),
+    )
+    .values(
+        announced_at=NOW,
+        announced_seq=sa.case((w.announced_seq < _bind("up_to"), _bind("up_to")), else_=w.announced_seq),
+    )
+)
+SELECT_ANNOUNCED_AT = sa.select(w.announced_at).where(w.id == _bind("watermark"))
 SELECT_UNCONFIRMED = (
     sa.select(*batch_columns, _small_payload)
-    .where(THIS_LOG, b.announced_at.is_(None), FOR_CONSUMERS)
+    .where(THIS_LOG, b.announced_at.is_(None), FOR_CONSUMERS, ~_settled)
     # All of the first are NULL; named here, they let the index give the order, so that nothing is sorted or skipped.
     .order_by(b.announced_at, b.seq)
     .limit(MOST)

@@ -95,6 +95,10 @@ class SqlStore:
         """Return the batches that should be announced now, oldest first."""
         return await self._log.due(key, redeliver_after, skip, inline_bytes, limit)
 
+    async def begin_announcement(self, key: WatermarkKey, up_to_seq: int, interval: float) -> float:
+        """Record that the batches that are due are announced now; or say how long that has to wait."""
+        return await self._log.begin_announcement(key, up_to_seq, interval)
+
     async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
         """Record that Airflow has stored the event that names these batches."""
         await self._log.confirm(key, seqs)

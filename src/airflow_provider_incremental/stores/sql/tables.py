@@ -107,6 +107,8 @@ watermarks = sa.Table(
     sa.Column("conflicts", sa.BigInteger, nullable=False),
     sa.Column("late_skipped", sa.BigInteger, nullable=False),
     sa.Column("note", _LongText, nullable=True),
+    sa.Column("announced_at", UtcDateTime, nullable=True, comment="when the last announcement began"),
+    sa.Column("announced_seq", sa.BigInteger, nullable=False, comment="batches up to here were announced"),
     comment="How far each source has been read",
     **_OPTIONS,
 )
