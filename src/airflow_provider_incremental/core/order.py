@@ -168,7 +168,7 @@ class Feed:
             late_skipped=found.late_skipped,
             note=found.note or self.note,
         )
-        if found.size or found.high != watermark.cursor:
+        if found.size or found.high != watermark.cursor or not watermark.started:
             watermark = await self._commit(watermark, found, report)
             self._window.follow(watermark)
             self._next_check = min(self._next_check, self._announce_from)

@@ -84,6 +84,32 @@ async def test_a_start_at_a_cursor(deployment: Deployment) -> None:
 
 
 @pytest.mark.parametrize("start", ["latest", StartAt((5, "x"))])
+async def test_earliest_on_an_empty_source_is_decided_at_once(deployment: Deployment, start: str | StartAt) -> None:
+    """Nothing there, restart with another start, and what came between is delivered all the same."""
+    first = deployment.trigger(start="earliest")
+    await deployment.run_for(1)
+    watermark = await deployment.watermark()
+    assert (watermark.version, watermark.cursor, watermark.last_seq) == (1, None, 0)
+    await deployment.run_for(100)
+    assert (await deployment.watermark()).version == 1
+    await first.stop()
+    deployment.source.add(1, "a")
+    deployment.trigger(start=start)
+    await deployment.run_for(100)
+    assert await deployment.logged() == ["a"]
+
+
+async def test_earliest_that_cannot_be_read_is_no_start(deployment: Deployment) -> None:
+    """A first poll that fails decides nothing."""
+    deployment.source.errors.append(ConnectionError("gone"))
+    deployment.trigger(start="earliest")
+    await deployment.run_for(1)
+    assert not (await deployment.watermark()).started
+    await deployment.run_for(100)
+    assert (await deployment.watermark()).started
+
+
+@pytest.mark.parametrize("start", ["latest", StartAt((5, "x"))])
 async def test_a_start_is_decided_once(deployment: Deployment, start: str | StartAt) -> None:
     """A watermark that has started goes on from where it is, whatever the trigger says later."""
     deployment.source.add(1, "a")
