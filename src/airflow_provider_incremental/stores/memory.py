@@ -69,7 +69,7 @@ class MemoryStore:
         """Make a watermark unless it is there, and record what it watches unless that is known."""
         with self._lock:
             record = self._made(key)
-            if record.watermark.watches is None:
+            if record.watermark.watches is None or not record.watermark.started:
                 record.watermark = replace(record.watermark, watches=watches)
             else:
                 record.watermark.watches.require_same(key, watches)
@@ -81,7 +81,7 @@ class MemoryStore:
         """Move a watermark from the version that was loaded to the next, and append batches: all or nothing."""
         with self._lock:
             record = self._records.get(watermark.key)
-            if record is None or record.watermark.version != watermark.version:
+            if record is None or not record.unmoved(watermark):
                 there = f"at version {record.watermark.version}" if record else "forgotten"
                 msg = f"watermark {watermark.key} was loaded at version {watermark.version} and is {there} by now"
                 raise ConflictError(msg)

@@ -88,6 +88,28 @@ class WatermarkTests:
             await store.register(KEY, given)
         assert await everything(store) == before
 
+    async def test_register_of_another_source_before_anything_was_read(
+        self, store: WatermarkStore, peer: WatermarkStore
+    ) -> None:
+        """A source that was never read, such as a table's name with a typo, is given up for the one that comes."""
+        await store.register(KEY, OTHER)
+        await store.report(KEY, PollReport(error="no such table", failures=1))
+        registered = await peer.register(KEY, WATCHES)
+        assert (registered.watches, registered.version, registered.status.failures) == (WATCHES, 0, 1)
+        await store.commit(registered, None, [], NOTHING)
+        with pytest.raises(WatchesAnotherSourceError):
+            await store.register(KEY, OTHER)
+
+    @pytest.mark.parametrize("given", [OTHER, Watches(WATCHES.source, "id"), Watches("elsewhere", WATCHES.cursor)])
+    async def test_commit_of_a_source_that_was_given_up(self, store: WatermarkStore, given: Watches) -> None:
+        """The first poll of a source that is not watched any more is a conflict, and moves nothing."""
+        polling = await store.register(KEY, WATCHES)
+        await store.register(KEY, given)
+        before = await everything(store)
+        with pytest.raises(ConflictError):
+            await store.commit(polling, 1, [slice_of(None, 1, ["a"])], NOTHING)
+        assert await everything(store) == before
+
     async def test_register_records_what_is_watched_when_nobody_knew(self, store: WatermarkStore) -> None:
         """A watermark that was set by hand belongs to the first trigger that comes."""
         set_by_hand = await store.rewind(KEY, 7, reread=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.pace import StartAt
 from airflow_provider_incremental.core.watermark import WatermarkKey
+from airflow_provider_incremental.testing.fakes import ListSource
 from tests.miniature import Deployment
 
 KEY = WatermarkKey("orders")
@@ -166,3 +168,19 @@ async def test_a_start_at_a_cursor_with_a_window(deployment: Deployment) -> None
     deployment.trigger(start=StartAt((100, "at")))
     await deployment.run_for(10)
     assert await deployment.logged() == ["above"]
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+async def test_a_source_that_was_never_read_is_no_start(deployment: Deployment, start: str) -> None:
+    """A trigger that names the wrong table is corrected by the next one: nothing has to be rewatched."""
+    typo = ListSource(name="ordres")
+    typo.errors.extend([SourceError("no such table")] * 100)
+    first = deployment.trigger(source=typo, start=start)
+    await deployment.run_for(100)
+    await first.stop()
+    deployment.trigger(start=start)
+    await deployment.run_for(100)
+    deployment.source.add(1, "a")
+    await deployment.run_for(100)
+    assert await deployment.logged() == ["a"]
+    assert (await deployment.watermark()).status.last_error is None

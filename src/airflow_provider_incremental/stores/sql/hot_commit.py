@@ -25,6 +25,7 @@ WITH moved AS (
         last_error = $7, last_error_at = CASE WHEN $7::text IS NULL THEN last_error_at ELSE $6 END,
         failures = $8, conflicts = conflicts + $9, late_skipped = late_skipped + $10, note = $11
     WHERE id = $1 AND version = $2
+        AND (version > 0 OR (watches_source, watches_cursor) IS NOT DISTINCT FROM ($19::text, $20::text))
     RETURNING id, version, last_seq, reread_after_seq, watches_source, watches_cursor, last_error_at, conflicts,
         late_skipped
 ), appended AS (
@@ -67,6 +68,8 @@ async def hot_commit(connection: AsyncConnection, values: dict[str, Any], batche
             [batch.count for batch in batches],
             [batch.items for batch in batches],
             [batch.fingerprints for batch in batches],
+            values["source"],
+            values["shape"],
         )
     except asyncpg.UniqueViolationError:
         return None

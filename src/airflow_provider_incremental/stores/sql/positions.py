@@ -53,11 +53,9 @@ class Positions:
 
     async def register(self, key: WatermarkKey, watches: Watches) -> Watermark:
         """See the protocol."""
-        new = self._new(key, await self._now()) | {
-            "watches_source": text_or_none(watches.source),
-            "watches_cursor": text_or_none(watches.cursor),
-        }
-        what = {"watermark": key.id, "source": new["watches_source"], "shape": new["watches_cursor"]}
+        what = {"watermark": key.id, **_watched(watches)}
+        watched = {"watches_source": what["source"], "watches_cursor": what["shape"]}
+        new = self._new(key, await self._now()) | watched
 
         async def work(connection: AsyncConnection) -> Any:
             await connection.execute(self._insert, new)
@@ -82,6 +80,7 @@ class Positions:
             "cursor_": cursor_text(high),
             "added": len(rows),
             "moved_at_": moved_at,
+            **_watched(watermark.watches),
         }
         row = await self._commit(watermark, values, rows)
         if row is None:
@@ -190,6 +189,13 @@ class Positions:
             "marks": marks.hex() if self._database.dialect.bytes_as_hex else marks,
             "committed_at": committed_at,
         }
+
+
+def _watched(watches: Watches | None) -> dict[str, Any]:
+    return {
+        "source": text_or_none(watches.source if watches else None),
+        "shape": text_or_none(watches.cursor if watches else None),
+    }
 
 
 def _report_values(key: WatermarkKey, report: PollReport, now: dt.datetime) -> dict[str, Any]:

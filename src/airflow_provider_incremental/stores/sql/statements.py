@@ -111,7 +111,7 @@ def insert_watermark(dialect: Dialect) -> Insert:
 
 SET_WATCHES = (
     sa.update(watermarks)
-    .where(w.id == _bind("watermark"), w.watches_source.is_(None))
+    .where(w.id == _bind("watermark"), sa.or_(w.watches_source.is_(None), w.version == 0))
     .values(watches_source=_bind("source"), watches_cursor=_bind("shape"))
 )
 
@@ -125,9 +125,16 @@ _reported: dict[str, Any] = {
     "note": _bind("note_"),
 }
 REPORT = sa.update(watermarks).where(w.id == _bind("watermark")).values(**_reported)
+_still_watched = sa.or_(
+    w.version > 0,
+    sa.and_(
+        w.watches_source.is_not_distinct_from(_bind("source", type_=sa.Text())),
+        w.watches_cursor.is_not_distinct_from(_bind("shape", type_=sa.Text())),
+    ),
+)
 MOVE = (
     sa.update(watermarks)
-    .where(w.id == _bind("watermark"), w.version == _bind("version_"))
+    .where(w.id == _bind("watermark"), w.version == _bind("version_"), _still_watched)
     .values(
         cursor=_bind("cursor_"),
         version=w.version + 1,
