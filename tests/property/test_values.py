@@ -6,7 +6,9 @@ import datetime as dt
 import enum
 import json
 import math
+import re
 import uuid
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -191,4 +193,50 @@ def test_other_types_are_refused_by_name(value: Any) -> None:
 def test_an_unknown_tag_is_refused(form: Any) -> None:
     """A form that a newer release wrote is never taken for a dictionary of the user's."""
     with pytest.raises(UnsupportedValueError, match="newer release"):
+        decode(form)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=6,
+)
+_TAGS = ["decimal", "uuid", "bytes", "datetime", "date", "time", "timedelta", "int", "float", "str", "tuple", "dict"]
+
+
+@settings(max_examples=1000)
+@given(st.sampled_from(_TAGS), _JSON)
+def test_a_malformed_form_is_a_value_or_refused(tag: str, content: Any) -> None:
+    """Whatever stands behind a tag, nothing but the one error comes of it."""
+    with suppress(UnsupportedValueError):
+        decode({f"${tag}": content})
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"$uuid": False},
+        {"$uuid": "no"},
+        {"$decimal": "1,0"},
+        {"$decimal": [0, [1], 0]},
+        {"$int": True},
+        {"$int": 1.5},
+        {"$float": None},
+        {"$bytes": "a"},
+        {"$str": "zz"},
+        {"$datetime": 5},
+        {"$datetime": "yesterday"},
+        {"$timedelta": [1, 2]},
+        {"$timedelta": "123"},
+        {"$timedelta": [10**30, 0, 0]},
+        {"$tuple": None},
+        {"$tuple": "ab"},
+        {"$dict": [[1]]},
+        {"$dict": [[[], 1]]},
+        {"$dict": ["ab"]},
+    ],
+)
+def test_a_malformed_form_is_refused_by_its_tag(form: Any) -> None:
+    """What somebody wrote by hand is never half understood: the message says which form is not one."""
+    with pytest.raises(UnsupportedValueError, match=re.escape(next(iter(form)))):
         decode(form)

@@ -123,9 +123,7 @@ def _parsed(text: str) -> Json:
 def _decoded(form: Json, whole: Cursor) -> Any:
     try:
         return decode(form)
-    except UnsupportedValueError:
-        raise
-    except _MALFORMED as error:
+    except UnsupportedValueError as error:
         if whole is not None:
             raise _misfit(form, whole, whole) from error
         msg = f"{json.dumps(form)} is not a position in tagged JSON: {error}"

@@ -59,7 +59,7 @@ def encode(value: Any) -> Json:
 def decode(value: Json) -> Any:
     """Return the value whose JSON form is given: the inverse of :func:`encode`.
 
-    :raises UnsupportedValueError: when a tag is not known, as from a newer release.
+    :raises UnsupportedValueError: when a tag is not known, as from a newer release, or its content is not of its form.
     """
     if isinstance(value, list):
         return [decode(each) for each in value]
@@ -110,15 +110,30 @@ def _encode_scalar(value: Any) -> Json:
 
 
 def _decode_tagged(tag: str, content: Any) -> Any:
-    if tag == "$tuple":
-        return tuple(decode(each) for each in content)
-    if tag == "$dict":
-        return {decode(name): decode(each) for name, each in content}
     reader = _READERS.get(tag)
     if reader is None:
         msg = f"unknown value tag {tag!r}: it was written by a newer release; upgrade airflow-provider-incremental here"
         raise UnsupportedValueError(msg)
-    return reader(content)
+    try:
+        if isinstance(content, list if tag in _OF_LISTS else str):
+            return reader(content)
+    except UnsupportedValueError:
+        raise
+    except (TypeError, ValueError, ArithmeticError):
+        pass
+    msg = f"the value {str(content)[:100]!r} is not of the form that {tag} has; write it as `show --output json` does"
+    raise UnsupportedValueError(msg)
+
+
+def _read_dict(pairs: list[list[Any]]) -> dict[Any, Any]:
+    if not all(isinstance(pair, list) for pair in pairs):
+        raise TypeError
+    return {decode(name): decode(each) for name, each in pairs}
+
+
+def _read_timedelta(parts: list[Any]) -> dt.timedelta:
+    days, seconds, microseconds = parts
+    return dt.timedelta(days, seconds, microseconds)
 
 
 def _seconds(value: dt.timedelta) -> list[int]:
@@ -133,11 +148,14 @@ _SCALARS: dict[type, tuple[str, Callable[[Any], Json], Callable[[Any], Any]]] = 
     dt.datetime: ("$datetime", dt.datetime.isoformat, dt.datetime.fromisoformat),
     dt.date: ("$date", dt.date.isoformat, dt.date.fromisoformat),
     dt.time: ("$time", dt.time.isoformat, dt.time.fromisoformat),
-    dt.timedelta: ("$timedelta", lambda value: list(_seconds(value)), lambda parts: dt.timedelta(*parts)),
+    dt.timedelta: ("$timedelta", lambda value: list(_seconds(value)), _read_timedelta),
 }
 _READERS: dict[str, Callable[[Any], Any]] = {
     **{tag: read for tag, _, read in _SCALARS.values()},
     "$int": int,
     "$float": float,
+    "$tuple": lambda content: tuple(decode(each) for each in content),
+    "$dict": _read_dict,
     "$str": lambda text: bytes.fromhex(text).decode("utf-8", "surrogatepass"),
 }
+_OF_LISTS = ("$tuple", "$dict", "$timedelta")
