@@ -23,6 +23,7 @@ class Dialect:
     :param now: the database's clock in UTC; NULL where that is this machine's clock.
     :param begin_write: sent first in a transaction that writes.
     :param single_options: what a connection is set to for statements that are each a transaction.
+    :param null_is_constant: whether a condition ``IS NULL`` on a column lets an index give the order of the next one.
     :param bytes_as_hex: whether bytes are handed over as text, since the driver gets them wrong.
     :param commits_in_one_statement: whether :mod:`hot_commit` serves this database.
     """
@@ -31,6 +32,7 @@ class Dialect:
     now: sa.sql.ColumnElement[Any]
     begin_write: str | None = None
     single_options: dict[str, Any]
+    null_is_constant: bool = False
     bytes_as_hex: bool = False
     commits_in_one_statement: bool = False
 
@@ -59,6 +61,7 @@ DIALECTS = {
         insert_if_absent=_mysql_insert,
         now=sa.func.utc_timestamp(6, type_=UtcDateTime()),
         single_options={},
+        null_is_constant=True,
         bytes_as_hex=True,  # aiomysql 0.3 with PyMySQL 1.2
     ),
     "sqlite": Dialect(

@@ -28,6 +28,7 @@ class Log:
     def __init__(self, *, database: Database, now: Callable[[], Awaitable[dt.datetime]]) -> None:
         self._database = database
         self._now = now
+        self._unconfirmed = statements.select_unconfirmed(database.dialect)
 
     async def due(
         self, key: WatermarkKey, redeliver_after: float, skip: Collection[int], inline_bytes: int, limit: int
@@ -39,7 +40,7 @@ class Log:
         again = asked | {"now": now, "announced_before": now - dt.timedelta(seconds=redeliver_after)}
 
         async def work(connection: AsyncConnection) -> dict[int, Any]:
-            rows = list(await connection.execute(statements.SELECT_UNCONFIRMED, asked))
+            rows = list(await connection.execute(self._unconfirmed, asked))
             for consumer in await connection.execute(statements.SELECT_LAGGING, {"watermark": key.id}):
                 waits = again | {"consumer": consumer.consumer, "done": consumer.done_seq}
                 rows += await connection.execute(statements.SELECT_UNACKNOWLEDGED, waits)
@@ -54,11 +55,14 @@ class Log:
         turn = {"watermark": key.id, "now": now, "long_ago": now - pause, "too_late": now + pause, "up_to": up_to_seq}
 
         async def work(connection: AsyncConnection) -> float:
-            await connection.execute(statements.CONFIRM_SETTLED, turn)  # first: it asks what was announced before
+            before = (await connection.execute(statements.SELECT_ANNOUNCED, turn)).first()
+            if before is None:
+                return interval
+            await connection.execute(statements.CONFIRM_SETTLED, turn | {"told": before.announced_seq})
             if (await connection.execute(statements.BEGIN_ANNOUNCEMENT, turn)).rowcount:
                 return 0.0
-            last = (await connection.execute(statements.SELECT_ANNOUNCED_AT, turn)).scalar()
-            return interval if last is None else min((last + pause - now).total_seconds(), interval)
+            last = (await connection.execute(statements.SELECT_ANNOUNCED, turn)).first()
+            return interval if last is None else min((last.announced_at + pause - now).total_seconds(), interval)
 
         return await self._database.write(work, repeatable=False)
 
