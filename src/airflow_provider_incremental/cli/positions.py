@@ -58,7 +58,7 @@ def from_json(text: str, present: Cursor) -> Cursor:
     :raises ConfigurationError: when it is no JSON, or of another type; with the remedy.
     """
     form = _parsed(text)
-    return _decoded(form, present) if present is None else _fit(form, present, present)
+    return _decoded(form) if present is None else _fit(form, present, present)
 
 
 def forced(text: str) -> Cursor:
@@ -67,7 +67,7 @@ def forced(text: str) -> Cursor:
         form = json.loads(text)
     except ValueError:
         return text
-    return _decoded(form, None)
+    return _decoded(form)
 
 
 def _plain(value: Any) -> Json:
@@ -83,11 +83,11 @@ def _plain(value: Any) -> Json:
 def _fit(form: Json, present: Any, whole: Cursor) -> Any:
     """Return the value that a JSON form means where the present value is of a certain type."""
     if isinstance(form, dict):
-        value = _decoded(form, whole)
+        value = _decoded(form)
     elif isinstance(present, (tuple, list)):
         value = _fit_elements(form, present, whole)
     elif present is None:
-        value = _decoded(form, whole)
+        value = _decoded(form)
     else:
         value = _read(form, present, whole)
     if present is not None and _kind(value) != _kind(present):
@@ -120,12 +120,10 @@ def _parsed(text: str) -> Json:
     return form
 
 
-def _decoded(form: Json, whole: Cursor) -> Any:
+def _decoded(form: Json) -> Any:
     try:
         return decode(form)
     except UnsupportedValueError as error:
-        if whole is not None:
-            raise _misfit(form, whole, whole) from error
         msg = f"{json.dumps(form)} is not a position in tagged JSON: {error}"
         raise ConfigurationError(msg) from error
 
