@@ -72,6 +72,8 @@ def set_position(given: Namespace) -> str:
     async def work() -> tuple[Watermark, Watermark]:
         async with opened(url) as store:
             before = await find(store, given)
+            if given.value is None and given.json is None:
+                return before, await store.rewatch(before.key) or await find(store, given)
             position = _given_position(given, before)
             return before, await store.rewind(before.key, position, reread=False, rewatch=given.rewatch)
 
@@ -96,16 +98,7 @@ def rewind(given: Namespace) -> str:
 def _given_position(given: Namespace, watermark: Watermark) -> Cursor:
     if given.json is not None:
         return positions.forced(given.json) if given.force else positions.from_json(given.json, watermark.cursor)
-    if given.value is not None:
-        return _position(given, given.value, watermark.cursor)
-    if watermark.started:
-        return watermark.cursor
-    msg = (
-        f"watermark {watermark.key} was never polled with success, so there is no position to keep. Give the trigger "
-        f"another key=..., or start it from the very start of whatever is watched next, with `airflow-incremental "
-        f"rewind {watermark.key} --to {_EARLIEST} --rewatch`"
-    )
-    raise ConfigurationError(msg)
+    return _position(given, given.value, watermark.cursor)
 
 
 def _position(given: Namespace, text: str, present: Cursor) -> Cursor:

@@ -165,6 +165,14 @@ class WatermarkStore(Protocol):
         :return: the watermark, made when there was none; it counts as started.
         """
 
+    async def rewatch(self, key: WatermarkKey) -> Watermark | None:
+        """Forget what is watched and keep the position, or that there is none yet: any source may come next.
+
+        A poll under way gets a conflict.
+
+        :return: the watermark, or None when there is none.
+        """
+
     async def forget(self, key: WatermarkKey) -> bool:
         """Delete a watermark with its batches, claims and consumers; whether there was one."""
 

@@ -247,6 +247,16 @@ class MemoryStore:
             )
             return given(record.watermark)
 
+    async def rewatch(self, key: WatermarkKey) -> Watermark | None:
+        """Forget what is watched and keep the position, or that there is none yet."""
+        with self._lock:
+            record = self._records.get(key)
+            if record is None:
+                return None
+            before = record.watermark
+            record.watermark = replace(before, watches=None, version=before.version + before.started)
+            return given(record.watermark)
+
     async def forget(self, key: WatermarkKey) -> bool:
         """Delete a watermark with its batches, claims and consumers; whether there was one."""
         with self._lock:

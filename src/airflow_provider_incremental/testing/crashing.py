@@ -147,6 +147,10 @@ class CrashingStore:
         """See :meth:`WatermarkStore.rewind`."""
         return await self._run("rewind", lambda: self._store.rewind(key, cursor, reread=reread, rewatch=rewatch))
 
+    async def rewatch(self, key: WatermarkKey) -> Watermark | None:
+        """See :meth:`WatermarkStore.rewatch`."""
+        return await self._run("rewatch", lambda: self._store.rewatch(key))
+
     async def forget(self, key: WatermarkKey) -> bool:
         """See :meth:`WatermarkStore.forget`."""
         return await self._run("forget", lambda: self._store.forget(key))

@@ -150,6 +150,16 @@ class Positions:
 
         return watermark_from(await self._database.write(work, repeatable=True), key)
 
+    async def rewatch(self, key: WatermarkKey) -> Watermark | None:
+        """See the protocol."""
+
+        async def work(connection: AsyncConnection) -> Any:
+            await connection.execute(statements.REWATCH, {"watermark": key.id})
+            return (await connection.execute(statements.SELECT_WATERMARK, {"watermark": key.id})).first()
+
+        row = await self._database.write(work, repeatable=True)
+        return None if row is None else watermark_from(row, key)
+
     async def forget(self, key: WatermarkKey) -> bool:
         """See the protocol."""
 

@@ -153,6 +153,13 @@ def append(dialect: Dialect) -> Insert:
 
 DELETE_WATERMARK = sa.delete(watermarks).where(w.id == _bind("watermark"))
 
+_NOT_WATCHED: dict[str, Any] = {"watches_source": None, "watches_cursor": None}
+REWATCH = (
+    sa.update(watermarks)
+    .where(w.id == _bind("watermark"))
+    .values(version=sa.case((w.version > 0, w.version + 1), else_=0), **_NOT_WATCHED)
+)
+
 
 @lru_cache
 def rewind(*, reread: bool, rewatch: bool) -> sa.sql.Update:
@@ -161,7 +168,7 @@ def rewind(*, reread: bool, rewatch: bool) -> sa.sql.Update:
     if reread:
         changes["reread_after_seq"] = w.last_seq
     if rewatch:
-        changes |= {"watches_source": None, "watches_cursor": None}
+        changes |= _NOT_WATCHED
     return sa.update(watermarks).where(w.id == _bind("watermark")).values(**changes)
 
 

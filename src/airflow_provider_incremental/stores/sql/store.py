@@ -151,6 +151,10 @@ class SqlStore:
         """Set the cursor to any position, whatever the version; a poll under way gets a conflict."""
         return await self._positions.rewind(key, cursor, reread=reread, rewatch=rewatch)
 
+    async def rewatch(self, key: WatermarkKey) -> Watermark | None:
+        """Forget what is watched and keep the position, or that there is none yet."""
+        return await self._positions.rewatch(key)
+
     async def forget(self, key: WatermarkKey) -> bool:
         """Delete a watermark with its batches, claims and consumers; whether there was one."""
         return await self._positions.forget(key)
