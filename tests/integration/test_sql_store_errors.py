@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.errors import (
     StoreError,
     StoreNotMigratedError,
@@ -19,6 +20,7 @@ from airflow_provider_incremental.core.errors import (
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
 from airflow_provider_incremental.stores.sql.store import SqlStore
+from harness.servers import DatabaseServer
 
 KEY = WatermarkKey("orders")
 WATCHES = Watches("table orders", "id")
@@ -175,3 +177,23 @@ async def test_a_permission_that_is_missing(postgres: str, opened: OpenStore) ->
         async with owner.database.engine.begin() as connection:
             await connection.exec_driver_sql("DROP OWNED BY reader")
             await connection.exec_driver_sql("DROP ROLE reader")
+
+
+@pytest.mark.parametrize("item", ["x" * 5_000_000, '"' * 3_000_000, "\\" * 3_000_000, b"x" * 4_000_000])
+async def test_a_batch_beyond_mysqls_limit(
+    mysql: str, mariadb_server: DatabaseServer, opened: OpenStore, item: str | bytes
+) -> None:
+    """A batch that the server would hang up on is refused with both sizes; one that fits is kept."""
+    mariadb_server.execute("SET GLOBAL max_allowed_packet = 4194304")
+    try:
+        store = opened(mysql)
+        watermark = await store.register(KEY, WATCHES)
+        with pytest.raises(StoreError, match=r"max_allowed_packet") as caught:
+            await store.commit(watermark, 1, [NewBatch(low=0, high=1, items=[item], count=1)], PollReport())
+        assert type(caught.value) is StoreError
+        assert await store.load(KEY) == watermark
+        fits = item[: len(item) // 10 * 3]
+        await store.commit(watermark, 1, [NewBatch(low=0, high=1, items=[fits], count=1)], PollReport())
+        assert [batch.items for batch in await store.history(KEY)] == [[fits]]
+    finally:
+        mariadb_server.execute("SET GLOBAL max_allowed_packet = 16777216")

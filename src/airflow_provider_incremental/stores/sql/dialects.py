@@ -24,6 +24,7 @@ class Dialect:
     :param begin_write: sent first in a transaction that writes.
     :param single_options: what a connection is set to for statements that are each a transaction.
     :param null_is_constant: whether a condition ``IS NULL`` on a column lets an index give the order of the next one.
+    :param limits_packets: whether :mod:`packets` has to look at big batches.
     :param bytes_as_hex: whether bytes are handed over as text, since the driver gets them wrong.
     :param commits_in_one_statement: whether :mod:`hot_commit` serves this database.
     """
@@ -33,6 +34,7 @@ class Dialect:
     begin_write: str | None = None
     single_options: dict[str, Any]
     null_is_constant: bool = False
+    limits_packets: bool = False
     bytes_as_hex: bool = False
     commits_in_one_statement: bool = False
 
@@ -62,6 +64,7 @@ DIALECTS = {
         now=sa.func.utc_timestamp(6, type_=UtcDateTime()),
         single_options={},
         null_is_constant=True,
+        limits_packets=True,
         bytes_as_hex=True,  # aiomysql 0.3 with PyMySQL 1.2
     ),
     "sqlite": Dialect(

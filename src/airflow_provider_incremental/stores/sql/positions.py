@@ -26,6 +26,7 @@ from airflow_provider_incremental.stores.sql.codec import (
 )
 from airflow_provider_incremental.stores.sql.database import Database
 from airflow_provider_incremental.stores.sql.hot_commit import hot_commit
+from airflow_provider_incremental.stores.sql.packets import require_room
 
 __all__ = ["Positions"]
 
@@ -108,6 +109,8 @@ class Positions:
             moved = (await connection.execute(statements.SELECT_WATERMARK, asked)).mappings().one()
             first = moved["last_seq"] - len(rows) + 1
             new = [self._row(watermark.key, seq, each, values["moved_at_"]) for seq, each in enumerate(rows, first)]
+            if self._database.dialect.limits_packets:
+                await require_room(connection, rows)
             try:
                 if new:
                     await connection.execute(self._append, new)
