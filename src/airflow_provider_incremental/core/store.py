@@ -9,10 +9,14 @@ from typing import Literal, Protocol
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 
-__all__ = ["ConsumerStart", "Selector", "WatermarkStore"]
+__all__ = ["RETURNS_WITHIN", "ConsumerStart", "Selector", "WatermarkStore"]
 
 ConsumerStart = Literal["earliest", "latest"]
 """Where a consumer that the store has never met begins: with every batch in the log, or with those still to come."""
+
+RETURNS_WITHIN = 7 * 86400.0
+"""Seconds in which a consumer that was seen is expected again: long enough for a weekly DAG, or one that is broken over
+a weekend. Nobody is called for one that is not: it was renamed or deleted, most likely. What waits for it stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,8 @@ class WatermarkStore(Protocol):
         Those that were never confirmed, but for those that were announced before (:meth:`begin_announcement`) and that
         every known consumer, of at least one, has acknowledged; and those confirmed at least ``redeliver_after``
         seconds ago that a known consumer has not acknowledged, unless that consumer holds a valid lease on this
-        watermark. Baselines never.
+        watermark. Consumers that last subscribed or acknowledged :data:`RETURNS_WITHIN` seconds ago, or earlier, do
+        not count. Baselines never.
 
         :param skip: sequence numbers that are being announced right now.
         :param inline_bytes: batches whose items take at most so many bytes come with their items.

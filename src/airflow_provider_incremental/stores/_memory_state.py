@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch
 from airflow_provider_incremental.core.errors import LeaseLostError, StoreError
-from airflow_provider_incremental.core.store import ConsumerStart
+from airflow_provider_incremental.core.store import RETURNS_WITHIN, ConsumerStart
 from airflow_provider_incremental.core.values import dumps, loads
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey, WatermarkStatus
 
@@ -33,7 +33,11 @@ class Consumer:
     """Who processes batches, from which one on, and what became of each."""
 
     start_seq: int
+    seen_at: dt.datetime
     work: dict[int, Work] = field(default_factory=dict)
+
+    def returns(self, now: dt.datetime) -> bool:
+        return (now - self.seen_at).total_seconds() < RETURNS_WITHIN
 
     def acknowledged(self, batch: Batch) -> bool:
         work = self.work.get(batch.seq)
@@ -79,14 +83,18 @@ class Record:
         now = self.watermark
         return now.version == loaded.version and (now.started or now.watches == loaded.watches)
 
-    def settled(self, batch: Batch) -> bool:
+    def returning(self, now: dt.datetime) -> list[Consumer]:
+        return [consumer for consumer in self.consumers.values() if consumer.returns(now)]
+
+    def settled(self, batch: Batch, now: dt.datetime) -> bool:
         """Whether there is nobody left to be told of a batch once more."""
-        everybody = bool(self.consumers) and all(each.acknowledged(batch) for each in self.consumers.values())
+        consumers = self.returning(now)
+        everybody = bool(consumers) and all(each.acknowledged(batch) for each in consumers)
         return everybody and batch.seq <= self.announced_seq
 
     def begin_announcement(self, up_to_seq: int, interval: float, now: dt.datetime) -> float:
         for each in self.log:
-            if each.batch.announced_at is None and self.settled(each.batch):
+            if each.batch.announced_at is None and self.settled(each.batch, now):
                 each.batch = replace(each.batch, announced_at=now)
         wait = 0.0 if self.announced_at is None else interval - (now - self.announced_at).total_seconds()
         if 0 < wait <= 2 * interval:  # beyond that, the clock was set back
@@ -142,12 +150,14 @@ def reported(status: WatermarkStatus, report: PollReport, now: dt.datetime) -> W
     )
 
 
-def is_due(record: Record, batch: Batch, long_ago: dt.datetime, idle: Sequence[Consumer]) -> bool:
+def is_due(record: Record, batch: Batch, redeliver_after: float, now: dt.datetime) -> bool:
     if batch.kind == "baseline":
         return False
     if batch.announced_at is None:
-        return not record.settled(batch)
-    return batch.announced_at <= long_ago and any(consumer.wants(batch) for consumer in idle)
+        return not record.settled(batch, now)
+    if batch.announced_at > now - dt.timedelta(seconds=redeliver_after):
+        return False
+    return any(consumer.wants(batch) and not consumer.holds_any(now) for consumer in record.returning(now))
 
 
 def first_seq(record: Record, start: ConsumerStart, named: Collection[str]) -> int:

@@ -111,14 +111,12 @@ class MemoryStore:
     ) -> list[Batch]:
         """Return the batches that should be announced now, oldest first."""
         now = self._clock.now()
-        long_ago = now - dt.timedelta(seconds=redeliver_after)
         with self._lock:
             record = self._records.get(key)
             if record is None:
                 return []
-            idle = [consumer for consumer in record.consumers.values() if not consumer.holds_any(now)]
             others = [each for each in record.log if each.batch.seq not in skip]
-            due = [each for each in others if is_due(record, each.batch, long_ago, idle)]
+            due = [each for each in others if is_due(record, each.batch, redeliver_after, now)]
             return [each.listed(with_items=each.batch.items_bytes <= inline_bytes) for each in due[:limit]]
 
     async def begin_announcement(self, key: WatermarkKey, up_to_seq: int, interval: float) -> float:
@@ -151,11 +149,12 @@ class MemoryStore:
         self, selector: Selector, consumer: str, start: ConsumerStart, named: Collection[str] = ()
     ) -> list[WatermarkKey]:
         """Make a consumer known on every selected watermark where it is not, and return the selected watermarks."""
+        now = self._clock.now()
         with self._lock:
             selected = list(self._selected(selector))
             for record in selected:
-                if consumer not in record.consumers:
-                    record.consumers[consumer] = Consumer(first_seq(record, start, named) - 1)
+                known = record.consumers.setdefault(consumer, Consumer(first_seq(record, start, named) - 1, now))
+                known.seen_at = now
             return [record.watermark.key for record in selected]
 
     async def claim(
@@ -196,6 +195,7 @@ class MemoryStore:
             if work is None:
                 raise lost(claim)
             work.state = "acknowledged"
+            self._records[claim.batch.key].consumers[claim.consumer].seen_at = self._clock.now()
 
     async def release(self, claim: Claim, error: str | None = None) -> None:
         """Give a batch back, to be claimed again; the error is kept with the attempt."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from airflow_provider_incremental.core.store import WatermarkStore
-from airflow_provider_incremental.testing._stage import KEY, ORDERS, done, log_of, seqs
+from airflow_provider_incremental.core.store import RETURNS_WITHIN, WatermarkStore
+from airflow_provider_incremental.testing._stage import KEY, ORDERS, done, log_of, seqs, taken
 from airflow_provider_incremental.testing.fakes import FakeClock
 
 REDELIVER = 300.0
@@ -57,6 +57,49 @@ class AnnouncementTests:
         await log_of(store, 1)
         await store.begin_announcement(KEY, 1, 30)
         await store.subscribe(ORDERS, "load", "latest")
+        assert seqs(await store.due(KEY, REDELIVER)) == [1]
+
+    async def test_not_due_again_for_a_consumer_that_is_gone(self, store: WatermarkStore, clock: FakeClock) -> None:
+        """A consumer that was not seen for the time in which it may return is not called again, until it returns."""
+        await log_of(store, 1)
+        await store.subscribe(ORDERS, "load", "earliest")
+        await store.begin_announcement(KEY, 1, 30)
+        await store.confirm(KEY, [1])
+        clock.advance(RETURNS_WITHIN - 1)
+        assert seqs(await store.due(KEY, REDELIVER)) == [1]
+        clock.advance(1)
+        assert await store.due(KEY, REDELIVER) == []
+        assert seqs(await store.pending(ORDERS, "load")) == [1]
+        await store.subscribe(ORDERS, "load", "earliest")
+        assert seqs(await store.due(KEY, REDELIVER)) == [1]
+
+    async def test_a_consumer_is_seen_when_it_acknowledges(self, store: WatermarkStore, clock: FakeClock) -> None:
+        """A run that works for longer than that is called again for what it has not come to."""
+        await log_of(store, 2)
+        await store.subscribe(ORDERS, "load", "earliest")
+        await store.confirm(KEY, [1, 2])
+        claim = await taken(store)
+        clock.advance(RETURNS_WITHIN)
+        assert await store.due(KEY, REDELIVER) == []
+        await store.acknowledge(claim)
+        assert seqs(await store.due(KEY, REDELIVER)) == [2]
+
+    async def test_a_consumer_that_is_gone_keeps_nobody_from_being_done(
+        self, store: WatermarkStore, clock: FakeClock
+    ) -> None:
+        """What was announced and acknowledged by every consumer that may return is not due, confirmed or not."""
+        await log_of(store, 1)
+        await store.subscribe(ORDERS, "renamed", "earliest")
+        clock.advance(RETURNS_WITHIN)
+        await store.subscribe(ORDERS, "load", "earliest")
+        await store.begin_announcement(KEY, 1, 30)
+        await done(store, 1)
+        assert await store.due(KEY, REDELIVER) == []
+        clock.advance(30)
+        await store.begin_announcement(KEY, 1, 30)
+        assert (await store.history(KEY))[0].announced_at == clock.now()
+        clock.advance(RETURNS_WITHIN)
+        await store.subscribe(ORDERS, "renamed", "earliest")
         assert seqs(await store.due(KEY, REDELIVER)) == [1]
 
     async def test_one_announcement_an_interval(

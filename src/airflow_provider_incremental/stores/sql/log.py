@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from airflow_provider_incremental.core.batch import Batch, SeenBatch
+from airflow_provider_incremental.core.store import RETURNS_WITHIN
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores.sql import statements
 from airflow_provider_incremental.stores.sql.codec import batches_from, seen_from
@@ -36,12 +37,12 @@ class Log:
         """See the protocol."""
         now = await self._now()
         # Skipped ones may come first in either list, so as many more are asked for.
-        asked = {"watermark": key.id, "inline_bytes": inline_bytes, "most": limit + len(skip)}
+        asked = {"watermark": key.id, "inline_bytes": inline_bytes, "most": limit + len(skip), **_seen(now)}
         again = asked | {"now": now, "announced_before": now - dt.timedelta(seconds=redeliver_after)}
 
         async def work(connection: AsyncConnection) -> dict[int, Any]:
             rows = list(await connection.execute(self._unconfirmed, asked))
-            for consumer in await connection.execute(statements.SELECT_LAGGING, {"watermark": key.id}):
+            for consumer in await connection.execute(statements.SELECT_LAGGING, asked):
                 waits = again | {"consumer": consumer.consumer, "done": consumer.done_seq}
                 rows += await connection.execute(statements.SELECT_UNACKNOWLEDGED, waits)
             return {row.seq: row for row in rows if row.seq not in skip}
@@ -58,7 +59,7 @@ class Log:
             before = (await connection.execute(statements.SELECT_ANNOUNCED, turn)).first()
             if before is None:
                 return interval
-            await connection.execute(statements.CONFIRM_SETTLED, turn | {"told": before.announced_seq})
+            await connection.execute(statements.CONFIRM_SETTLED, turn | _seen(now) | {"told": before.announced_seq})
             if (await connection.execute(statements.BEGIN_ANNOUNCEMENT, turn)).rowcount:
                 return 0.0
             last = (await connection.execute(statements.SELECT_ANNOUNCED, turn)).first()
@@ -98,3 +99,7 @@ class Log:
             return (await connection.execute(statements.SELECT_HISTORY, asked)).all()
 
         return await batches_from(await self._database.read(work), {key.id: key})
+
+
+def _seen(now: dt.datetime) -> dict[str, Any]:
+    return {"seen_after": now - dt.timedelta(seconds=RETURNS_WITHIN)}

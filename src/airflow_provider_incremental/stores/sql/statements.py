@@ -177,7 +177,10 @@ def rewind(*, reread: bool, rewatch: bool) -> sa.sql.Update:
 CONFIRM = sa.update(batches).where(THIS_LOG, b.seq.in_(_bind("seqs", expanding=True))).values(announced_at=NOW)
 _told = sa.select(w.announced_seq).where(w.id == _bind("watermark")).scalar_subquery()
 _anybody, _waiting, _finished = consumers.alias("anybody"), consumers.alias("waiting"), claims.alias("finished")
-_somebody_is_known = sa.exists().where(_anybody.c.watermark_id == _bind("watermark"))
+_SEEN_AFTER = _bind("seen_after", type_=UtcDateTime())
+_somebody_is_known = sa.exists().where(
+    _anybody.c.watermark_id == _bind("watermark"), _anybody.c.last_seen_at > _SEEN_AFTER
+)
 _has_acknowledged = (
     sa.exists()
     .where(
@@ -189,7 +192,9 @@ _has_acknowledged = (
     .correlate(batches, _waiting)  # said, since by itself it looks no further than the next statement around it
 )
 _somebody_waits = (
-    sa.exists().where(_waiting.c.watermark_id == _bind("watermark"), ~_has_acknowledged).correlate(batches)
+    sa.exists()
+    .where(_waiting.c.watermark_id == _bind("watermark"), _waiting.c.last_seen_at > _SEEN_AFTER, ~_has_acknowledged)
+    .correlate(batches)
 )
 _nobody_waits = sa.and_(_somebody_is_known, ~_somebody_waits)
 _settled = sa.and_(b.seq <= _told, _nobody_waits)
@@ -230,7 +235,7 @@ def select_unconfirmed(dialect: Dialect) -> sa.sql.Select[Any]:
 SELECT_LAGGING = (
     sa.select(c.consumer, c.done_seq)
     .select_from(consumers.join(watermarks, w.id == c.watermark_id))
-    .where(c.watermark_id == _bind("watermark"), c.done_seq < w.last_seq)
+    .where(c.watermark_id == _bind("watermark"), c.done_seq < w.last_seq, c.last_seen_at > _SEEN_AFTER)
 )
 # Of another alias, and with nothing but what is bound: it is looked up once, before any batch is.
 _held = claims.alias("held")
