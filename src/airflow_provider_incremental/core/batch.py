@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.watermark import Cursor, WatermarkKey
 
-__all__ = ["Batch", "BatchKind", "Claim", "NewBatch", "SeenBatch"]
+__all__ = ["Batch", "BatchKind", "Claim", "NewBatch", "SeenBatch", "inlined"]
 
 BatchKind = Literal["added", "removed", "baseline"]
 """``added`` and ``removed`` go to consumers; a ``baseline`` only remembers what was there before the start."""
@@ -81,3 +81,17 @@ class Claim:
     holder: str
     attempt: int
     lease_until: dt.datetime
+
+
+def inlined(sizes: Iterable[int], inline_bytes: int) -> list[bool]:
+    """Return which of the batches that are due come with their items, given how many bytes these take, oldest first.
+
+    >>> inlined([3, 9, 4, 4, 4, 1], inline_bytes=4)
+    [True, False, True, True, True, True]
+    """
+    room = 4 * inline_bytes  # twice what an event has room for: a consumer reads the rest from the log
+    chosen = []
+    for size in sizes:
+        chosen.append(size <= min(inline_bytes, room))
+        room -= size if chosen[-1] else 0
+    return chosen

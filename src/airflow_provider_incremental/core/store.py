@@ -93,7 +93,8 @@ class WatermarkStore(Protocol):
         not count. Baselines never.
 
         :param skip: sequence numbers that are being announced right now.
-        :param inline_bytes: batches whose items take at most so many bytes come with their items.
+        :param inline_bytes: batches whose items take at most so many bytes come with them: of the oldest, as
+            many as together take at most four times as much (:func:`core.batch.inlined`).
         """
 
     async def begin_announcement(self, key: WatermarkKey, up_to_seq: int, interval: float) -> float:

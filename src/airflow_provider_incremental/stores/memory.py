@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
+from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch, inlined
 from airflow_provider_incremental.core.clock import Clock, SystemClock
 from airflow_provider_incremental.core.errors import ConflictError
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
@@ -117,7 +117,8 @@ class MemoryStore:
                 return []
             others = [each for each in record.log if each.batch.seq not in skip]
             due = [each for each in others if is_due(record, each.batch, redeliver_after, now)]
-            return [each.listed(with_items=each.batch.items_bytes <= inline_bytes) for each in due[:limit]]
+            inline = inlined((each.batch.items_bytes for each in due[:limit]), inline_bytes)
+            return [each.listed(with_items=inline) for each, inline in zip(due, inline, strict=False)]
 
     async def begin_announcement(self, key: WatermarkKey, up_to_seq: int, interval: float) -> float:
         """Record that the batches that are due are announced now; or say how long that has to wait."""

@@ -85,6 +85,15 @@ class BatchTests:
             ]
         assert [each.items for each in await store.due(KEY, REDELIVER)] == [None, None]
 
+    async def test_due_brings_the_items_of_the_oldest(self, store: WatermarkStore) -> None:
+        """Of a backlog of small batches so many come with their items as fill four at the limit, the oldest ones."""
+        batches = await log_of(store, 9)
+        size = batches[0].items_bytes
+        due = await store.due(KEY, REDELIVER, inline_bytes=size)
+        assert [each.items for each in due] == [["item 0"], ["item 1"], ["item 2"], ["item 3"], *[None] * 5]
+        due = await store.due(KEY, REDELIVER, skip=[1, 2, 3], inline_bytes=size, limit=5)
+        assert [each.items is not None for each in due] == [True] * 4 + [False]
+
     async def test_due_again_when_a_known_consumer_is_late(self, store: WatermarkStore, clock: FakeClock) -> None:
         """What was announced and not acknowledged is due again after the time given, to the second, time and again."""
         batches = await log_of(store, 1)

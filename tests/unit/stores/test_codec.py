@@ -87,7 +87,7 @@ async def test_many_small_batches_are_big_together(store: SqlStore, threads: dic
     watermark = await store.register(KEY, Watches("a", "b"))
     backlog = [NewBatch(low=0, high=1, items=SMALL * 10, count=100) for _ in range(200)]
     await store.commit(watermark, 1, backlog, PollReport())
-    due = await store.due(KEY, 60, inline_bytes=100_000)
+    due = await store.due(KEY, 60, inline_bytes=1_000_000)
     assert [batch.items for batch in due] == [SMALL * 10] * 200
     assert threads == {"encoded": {False}, "decoded": {False}}
 

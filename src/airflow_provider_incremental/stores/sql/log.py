@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from airflow_provider_incremental.core.batch import Batch, SeenBatch
+from airflow_provider_incremental.core.batch import Batch, SeenBatch, inlined
 from airflow_provider_incremental.core.store import RETURNS_WITHIN
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores.sql import statements
@@ -37,18 +37,21 @@ class Log:
         """See the protocol."""
         now = await self._now()
         # Skipped ones may come first in either list, so as many more are asked for.
-        asked = {"watermark": key.id, "inline_bytes": inline_bytes, "most": limit + len(skip), **_seen(now)}
+        asked = {"watermark": key.id, "most": limit + len(skip), **_seen(now)}
         again = asked | {"now": now, "announced_before": now - dt.timedelta(seconds=redeliver_after)}
 
-        async def work(connection: AsyncConnection) -> dict[int, Any]:
+        async def work(connection: AsyncConnection) -> tuple[list[Any], dict[str, str]]:
             rows = list(await connection.execute(self._unconfirmed, asked))
             for consumer in await connection.execute(statements.SELECT_LAGGING, asked):
                 waits = again | {"consumer": consumer.consumer, "done": consumer.done_seq}
                 rows += await connection.execute(statements.SELECT_UNACKNOWLEDGED, waits)
-            return {row.seq: row for row in rows if row.seq not in skip}
+            found = {row.seq: row for row in rows if row.seq not in skip}
+            due = [found[seq] for seq in sorted(found)[:limit]]
+            chosen = inlined((row.items_bytes for row in due), inline_bytes)
+            return due, await _payloads(connection, [row.id for row, inline in zip(due, chosen, strict=True) if inline])
 
-        found = await self._database.read(work)
-        return await batches_from([found[seq] for seq in sorted(found)[:limit]], {key.id: key})
+        due, payloads = await self._database.read(work)
+        return await batches_from(due, {key.id: key}, [payloads.get(row.id) for row in due])
 
     async def begin_announcement(self, key: WatermarkKey, up_to_seq: int, interval: float) -> float:
         """See the protocol."""
@@ -103,3 +106,11 @@ class Log:
 
 def _seen(now: dt.datetime) -> dict[str, Any]:
     return {"seen_after": now - dt.timedelta(seconds=RETURNS_WITHIN)}
+
+
+async def _payloads(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in statements.in_parts(ids):
+        rows = await connection.execute(statements.SELECT_PAYLOADS, {"ids": part})
+        found |= {row.id: row.payload for row in rows}
+    return found

@@ -72,7 +72,6 @@ batch_columns: list[Any] = [
     b.announced_at,
 ]
 PAYLOAD = b["items"].label("payload")
-_small_payload = sa.case((b.items_bytes <= _bind("inline_bytes"), b["items"]), else_=sa.null()).label("payload")
 
 FOR_CONSUMERS = b.kind != "baseline"
 THIS_LOG = b.watermark_id == _bind("watermark")
@@ -224,7 +223,7 @@ SELECT_ANNOUNCED = sa.select(w.announced_at, w.announced_seq).where(w.id == _bin
 
 def select_unconfirmed(dialect: Dialect) -> sa.sql.Select[Any]:
     """Read what was never confirmed, by the index on it and in its order: nothing is sorted, nothing is skipped."""
-    rows = sa.select(*batch_columns, _small_payload).where(THIS_LOG, b.announced_at.is_(None), FOR_CONSUMERS, ~_settled)
+    rows = sa.select(*batch_columns).where(THIS_LOG, b.announced_at.is_(None), FOR_CONSUMERS, ~_settled)
     # All of these are NULL. One database knows no order of the index without them, the other one none with them.
     order = [b.seq] if dialect.null_is_constant else [b.announced_at, b.seq]
     # MariaDB takes the primary key while its statistics know of no announced batch.
@@ -247,7 +246,7 @@ _holds_a_lease = sa.exists().where(
     _held.c.lease_until > NOW,
 )
 SELECT_UNACKNOWLEDGED = (
-    sa.select(*batch_columns, _small_payload)
+    sa.select(*batch_columns)
     .select_from(batch_and_claim_above(_bind("done")))
     .where(
         THIS_LOG,
@@ -260,6 +259,7 @@ SELECT_UNACKNOWLEDGED = (
     .order_by(b.seq)
     .limit(MOST)
 )
+SELECT_PAYLOADS = sa.select(b.id, PAYLOAD).where(b.id.in_(_bind("ids", expanding=True)))
 SELECT_SEEN = (
     sa.select(b.seq, b.high, b.fingerprints)
     .where(THIS_LOG, b.seq > _bind("after"), b.seq < _bind("before"))
