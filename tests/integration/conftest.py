@@ -89,7 +89,7 @@ async def opened() -> AsyncIterator[Callable[..., SqlStore]]:
 
 
 async def _close(store: SqlStore) -> None:
-    out = store.database.engine.pool.checkedout()
+    out = store.database.lent
     await store.aclose()
     assert out == 0, f"{out} connections were not given back"
 

@@ -47,7 +47,6 @@ class CancelledAt:
 async def test_an_operation_cancelled_at_any_wait_gives_its_connection_back(database: str, opened: OpenStore) -> None:
     """Cancelled at the first, second, ... last wait: no connection stays out, and the store goes on working."""
     store = opened(database)
-    pool = store.database.engine.pool
     await store.identity()
     reached = True
     wait = 0
@@ -58,7 +57,7 @@ async def test_an_operation_cancelled_at_any_wait_gives_its_connection_back(data
         await asyncio.wait([task])
         reached = cancelled.reached
         assert task.cancelled() or (task.exception() is None)
-        await until(lambda: pool.checkedout() == 0, f"connections back after a cancel at wait {wait}")
+        await until(lambda: store.database.lent == 0, f"connections back after a cancel at wait {wait}")
     assert wait > 10
     await everything(store)
     watermark = await store.load(KEY)

@@ -131,7 +131,7 @@ async def test_a_statement_that_does_not_end_is_given_up(database: str, opened: 
         store.database._timeout = 0.3
         with pytest.raises(StoreUnavailableError, match="in time"):
             await commit(store, watermark)
-        await until(lambda: store.database.engine.pool.checkedout() == 0, "the connection to come back")
+        await until(lambda: store.database.lent == 0, "the connection to come back")
         store.database._timeout = 30
     await until(lambda: _nobody_waits(rival), "the database to end what was given up")
     assert await store.load(KEY) == watermark

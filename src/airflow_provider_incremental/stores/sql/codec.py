@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -205,15 +205,19 @@ def _split(marks: bytes) -> tuple[bytes, ...]:
 
 def _work(value: Any, most: int) -> int:
     """Count values and characters, and stop soon after ``most``: finding out that a list is big must be cheap."""
-    if type(value) in _SCALARS:
-        return 1
     if isinstance(value, (str, bytes, bytearray, memoryview)):
         return 1 + len(value) // _CHARACTERS_A_VALUE
-    if not isinstance(value, Collection):
+    if not isinstance(value, (dict, list, tuple)):
         return 1
     done = 1
     for each in value.values() if isinstance(value, dict) else value:
-        done += 1 if type(each) in _SCALARS else _work(each, most - done)
+        kind = type(each)
+        if kind in _SCALARS:
+            done += 1
+        elif kind is str:
+            done += 1 + len(each) // _CHARACTERS_A_VALUE
+        else:
+            done += _work(each, most - done)
         if done > most:
             break
     return done

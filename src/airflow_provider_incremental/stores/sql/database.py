@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from airflow_provider_incremental.stores.sql.dialects import DIALECTS
 from airflow_provider_incremental.stores.sql.engine import BUSY_TIMEOUT, create_engine, shown
 from airflow_provider_incremental.stores.sql.failures import DRIVER_ERRORS, Failure, classify, translated
+from airflow_provider_incremental.stores.sql.spare import Spare
 
 __all__ = ["Database"]
 
@@ -46,6 +47,8 @@ class Database:
         self.where = shown(url)
         self.dialect = DIALECTS[url.get_backend_name()]
         self.engine = create_engine(url)
+        self._pool: Any = self.engine.pool
+        self._spare = Spare()
         self._singles = self.engine.execution_options(**self.dialect.single_options)
         # SQLite lets one write at a time and wakes nobody who waits: within a process, writers queue here.
         self._turn: contextlib.AbstractAsyncContextManager[Any] = (
@@ -102,17 +105,24 @@ class Database:
         """
 
         async def once(_: _Once) -> Result:
-            connection = await self.engine.connect()
+            connection = await self._spare.take() or await self.engine.connect()
             try:
                 return await work(connection)
             finally:
                 # Nothing has to be rolled back, so this waits for nothing, and needs no task that outlives a cancel.
-                await connection.close()
+                await self._spare.give(connection)
 
         return await self._attempts(once, repeatable=True)
 
+    @property
+    def lent(self) -> int:
+        """How many connections are in the hands of operations."""
+        out: int = self._pool.checkedout()
+        return out - self._spare.held
+
     async def aclose(self) -> None:
         """Close every connection."""
+        await self._spare.close()
         await self.engine.dispose()
 
     async def _attempts(self, once: Callable[[_Once], Awaitable[Result]], *, repeatable: bool) -> Result:

@@ -30,7 +30,8 @@ _KNOWN = "postgresql://, mysql://, mariadb://, sqlite:///, memory://"
 _POOL_SIZE = 5
 _POOL_OVERFLOW = 10
 _POOL_WAIT = 20.0
-_RECYCLE = 1800
+RECYCLE = 1800
+"""Seconds after which a connection is made anew: some networks drop what is older."""
 BUSY_TIMEOUT = 30.0
 """Seconds that a writer waits for SQLite's one write lock."""
 
@@ -90,7 +91,7 @@ def create_engine(url: URL) -> AsyncEngine:
         pool_size=_POOL_SIZE,
         max_overflow=_POOL_OVERFLOW,
         pool_timeout=_POOL_WAIT,
-        pool_recycle=_RECYCLE,
+        pool_recycle=RECYCLE,
         hide_parameters=True,
         **options,
     )

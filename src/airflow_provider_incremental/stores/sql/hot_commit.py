@@ -14,6 +14,7 @@ import asyncpg
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from airflow_provider_incremental.stores.sql.codec import EncodedBatch
+from airflow_provider_incremental.stores.sql.spare import driver_of
 
 __all__ = ["hot_commit"]
 
@@ -21,23 +22,34 @@ _CLOSE_TIMEOUT = 2.0
 _COMMIT = """
 WITH moved AS (
     UPDATE asset_watermarks
-    SET cursor = $3, version = version + 1, last_seq = last_seq + $4, moved_at = $5, last_poll_at = $6,
-        last_error = $7, last_error_at = CASE WHEN $7::text IS NULL THEN last_error_at ELSE $6 END,
-        failures = $8, conflicts = conflicts + $9, late_skipped = late_skipped + $10, note = $11
+    SET cursor = $3, version = version + 1, last_seq = last_seq + {added}, moved_at = $4, last_poll_at = $5,
+        last_error = $6, last_error_at = CASE WHEN $6::text IS NULL THEN last_error_at ELSE $5 END,
+        failures = $7, conflicts = conflicts + $8, late_skipped = late_skipped + $9, note = $10
     WHERE id = $1 AND version = $2
-        AND (version > 0 OR (watches_source, watches_cursor) IS NOT DISTINCT FROM ($19::text, $20::text))
+        AND (version > 0 OR (watches_source, watches_cursor) IS NOT DISTINCT FROM ($11::text, $12::text))
     RETURNING id, version, last_seq, reread_after_seq, watches_source, watches_cursor, last_error_at, conflicts,
         late_skipped
 ), appended AS (
     INSERT INTO asset_watermark_batches
         (watermark_id, seq, id, kind, low, high, count, items, items_bytes, fingerprints, committed_at)
-    SELECT moved.id, moved.last_seq - $4 + new.number, new.id, new.kind, new.low, new.high, new.count,
-        new.items, octet_length(new.items), new.fingerprints, $5
-    FROM moved, unnest($12::text[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::text[], $18::bytea[])
-        WITH ORDINALITY AS new (id, kind, low, high, count, items, fingerprints, number)
+    {appended}
 )
 SELECT * FROM moved
 """
+_ONE = "SELECT moved.id, moved.last_seq, $13, $14, $15, $16, $17, $18, octet_length($18), $19, $4 FROM moved"
+_SEVERAL = """
+    SELECT moved.id, moved.last_seq - cardinality($13::text[]) + new.number, new.id, new.kind, new.low, new.high,
+        new.count, new.items, octet_length(new.items), new.fingerprints, $4
+    FROM moved, unnest($13::text[], $14::text[], $15::text[], $16::text[], $17::bigint[], $18::text[], $19::bytea[])
+        WITH ORDINALITY AS new (id, kind, low, high, count, items, fingerprints, number)
+"""
+# Nearly every commit has one batch; arrays for one element would cost both sides a good part of it.
+_COMMIT_ONE = _COMMIT.replace("{added}", "1").replace("{appended}", _ONE)
+_COMMIT_SEVERAL = _COMMIT.replace("{added}", "cardinality($13::text[])").replace("{appended}", _SEVERAL)
+_MOVE = (
+    *("watermark", "version_", "cursor_", "moved_at_", "now", "error", "failures_", "conflicts_", "late_skipped_"),
+    *("note_", "source", "shape"),
+)
 
 
 async def hot_commit(connection: AsyncConnection, values: dict[str, Any], batches: Sequence[EncodedBatch]) -> Any:
@@ -46,30 +58,13 @@ async def hot_commit(connection: AsyncConnection, values: dict[str, Any], batche
     :param values: what :data:`statements.MOVE` binds.
     :return: None when the version is another one, or when the id of a batch is in the log: nothing was changed.
     """
-    driver = _driver(connection)
+    driver = driver_of(connection)
+    columns = list(zip(*map(_columns, batches), strict=True)) or [()] * 7
+    one = len(batches) == 1
+    appended = [column[0] for column in columns] if one else columns
     try:
         return await driver.fetchrow(
-            _COMMIT,
-            values["watermark"],
-            values["version_"],
-            values["cursor_"],
-            values["added"],
-            values["moved_at_"],
-            values["now"],
-            values["error"],
-            values["failures_"],
-            values["conflicts_"],
-            values["late_skipped_"],
-            values["note_"],
-            [batch.id for batch in batches],
-            [batch.kind for batch in batches],
-            [batch.low for batch in batches],
-            [batch.high for batch in batches],
-            [batch.count for batch in batches],
-            [batch.items for batch in batches],
-            [batch.fingerprints for batch in batches],
-            values["source"],
-            values["shape"],
+            _COMMIT_ONE if one else _COMMIT_SEVERAL, *[values[name] for name in _MOVE], *appended
         )
     except asyncpg.UniqueViolationError:
         return None
@@ -80,15 +75,13 @@ async def hot_commit(connection: AsyncConnection, values: dict[str, Any], batche
         raise
 
 
+def _columns(batch: EncodedBatch) -> tuple[Any, ...]:
+    return (batch.id, batch.kind, batch.low, batch.high, batch.count, batch.items, batch.fingerprints)
+
+
 async def _discard(connection: AsyncConnection, driver: Any) -> None:
     """Close a connection in the middle of a statement: SQLAlchemy does not see what went wrong on it."""
     with contextlib.suppress(asyncpg.InterfaceError, asyncpg.PostgresError, OSError):
         # Waits for the server to end the statement, so that it is not applied long after its caller has given up.
         await driver.close(timeout=_CLOSE_TIMEOUT)
     await connection.invalidate()
-
-
-def _driver(connection: AsyncConnection) -> Any:
-    if connection.sync_connection is None:
-        raise AssertionError  # it is connected
-    return connection.sync_connection.connection.driver_connection
