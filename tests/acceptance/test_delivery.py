@@ -28,9 +28,9 @@ def started(airflow: AirflowDeployment, dag_id: str, asset: str) -> None:
 
 
 def last_poll(airflow: AirflowDeployment, asset: str) -> str | None:
-    """Return when the command line says that an asset's source was polled last."""
-    listed = json.loads(airflow.program("airflow-incremental", "list", asset, "--output", "json"))
-    return listed[0]["status"]["last_poll_at"] if listed else None
+    """Return when the command line says that an asset's source was polled last; nothing before its first poll."""
+    listed = json.loads(airflow.program("airflow-incremental", "list", "--output", "json"))
+    return next((each["status"]["last_poll_at"] for each in listed if each["watermark"] == asset), None)
 
 
 def all_processed(shop: Shop, asset: str, count: int) -> Callable[[], bool]:
