@@ -14,6 +14,7 @@ from airflow_provider_incremental.sources.sql_clock import Expression, instant_b
 from airflow_provider_incremental.sources.sql_columns import Column, UnfitValueError, fits, parse
 from airflow_provider_incremental.sources.sql_keyset import Keyset
 from airflow_provider_incremental.sources.sql_readers import Shape
+from airflow_provider_incremental.sources.sql_refusals import refusals
 
 __all__ = ["Plan", "plan_of"]
 
@@ -143,61 +144,15 @@ def plan_of(selection: SqlSelection, shape: Shape) -> Plan:
 
     :raises SourceError: when a column is missing or may not serve in a cursor, or no key makes the order total.
     """
+    for refusal in refusals(selection, shape):
+        raise SourceError(refusal.message)
     known = {column.name: column for column in shape.columns}
-    place = f"{selection} at {shape.place}"
-    for parameter, names in (("cursor", selection.cursor), ("columns", selection.columns or ())):
-        for name in names:
-            if name not in known:
-                msg = f"{parameter}={list(names)!r}: {place} has no column {name!r}; it has {', '.join(known)}"
-                raise SourceError(msg)
-    if len(known) < len(shape.columns):
-        every = [column.name for column in shape.columns]
-        twice = next(name for name in every if every.count(name) > 1)
-        msg = f"{place} returns two columns named {twice!r}; give each a name of its own (SELECT ... AS ...)"
-        raise SourceError(msg)
     # A cursor column comes as itself, whatever the others come as.
     cursor = [replace(known[name], as_text=False) for name in selection.cursor]
-    for column in cursor:
-        _check_orderable(place, column, empty=shape.empty)
-    if shape.keys is not None:
-        _check_total_order(place, selection, known, shape.keys)
     delivered = [known[name] for name in selection.columns or known]
     if selection.payload == "range":
         delivered = cursor
     return Plan(selection, shape, delivered, cursor)
-
-
-def _check_orderable(place: str, column: Column, *, empty: bool) -> None:
-    if column.kind is None and not empty:
-        msg = (
-            f"{place}: column {column.name} is {column.type_name}, which cannot serve in a cursor; take a column of "
-            "numbers, texts, dates, timestamps, UUIDs or bytes, or watch a query that converts it"
-        )
-        raise SourceError(msg)
-
-
-def _check_total_order(
-    place: str, selection: SqlSelection, known: dict[str, Column], keys: Sequence[frozenset[str]]
-) -> None:
-    inside = [key for key in keys if key <= set(selection.cursor)]
-    if _whole(inside, known):
-        return
-    cursor = list(selection.cursor)
-    offered = [sorted(key) for key in _whole(keys, known)]
-    if inside:
-        name = next(name for key in inside for name in sorted(key) if known[name].nullable)
-        problem = f"its unique column {name!r} may be NULL, and rows with NULL are not in order; declare it NOT NULL"
-    else:
-        problem = "no primary key and no unique index lies within these columns, so that two rows could share a place"
-        add = f"add the column(s) {offered[0]} at the end" if offered else "add a primary key or a unique index"
-        problem += f" and a limit would lose one; {add}"
-    msg = f"cursor={cursor!r} gives {place} no total order: {problem}, or watch a query whose cursor is unique"
-    raise SourceError(msg)
-
-
-def _whole(keys: Sequence[frozenset[str]], known: dict[str, Column]) -> list[frozenset[str]]:
-    """Return the keys without a column that may be NULL: to a key, no NULL equals another."""
-    return [key for key in keys if not any(known[name].nullable for name in key)]
 
 
 def _mismatch(column: Column, value: Any, whose: str) -> str:

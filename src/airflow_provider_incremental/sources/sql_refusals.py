@@ -1,0 +1,85 @@
+"""Why a selection cannot be polled: what the database says of its columns and keys, each fault with its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_columns import Column
+from airflow_provider_incremental.sources.sql_readers import Shape
+
+__all__ = ["Refusal", "refusals"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One fault.
+
+    :param about: what is at fault.
+    :param message: what, where, and what to do.
+    """
+
+    about: Literal["columns", "types", "uniqueness"]
+    message: str
+
+
+def refusals(selection: SqlSelection, shape: Shape) -> Iterator[Refusal]:
+    """Yield every fault for which a selection is not polled, the gravest first."""
+    known = {column.name: column for column in shape.columns}
+    place = f"{selection} at {shape.place}"
+    missing = list(_missing(selection, known, place))
+    yield from missing
+    if len(known) < len(shape.columns):
+        every = [column.name for column in shape.columns]
+        twice = next(name for name in every if every.count(name) > 1)
+        msg = f"{place} returns two columns named {twice!r}; give each a name of its own (SELECT ... AS ...)"
+        yield Refusal("columns", msg)
+    if missing:
+        return
+    for name in selection.cursor:
+        yield from _unorderable(place, known[name], empty=shape.empty)
+    if shape.keys is not None:
+        yield from _without_total_order(place, selection, known, shape.keys)
+
+
+def _missing(selection: SqlSelection, known: dict[str, Column], place: str) -> Iterator[Refusal]:
+    for parameter, names in (("cursor", selection.cursor), ("columns", selection.columns or ())):
+        for name in names:
+            if name not in known:
+                msg = f"{parameter}={list(names)!r}: {place} has no column {name!r}; it has {', '.join(known)}"
+                yield Refusal("columns", msg)
+
+
+def _unorderable(place: str, column: Column, *, empty: bool) -> Iterator[Refusal]:
+    if column.kind is None and not empty:
+        msg = (
+            f"{place}: column {column.name} is {column.type_name}, which cannot serve in a cursor; take a column of "
+            "numbers, texts, dates, timestamps, UUIDs or bytes, or watch a query that converts it"
+        )
+        yield Refusal("types", msg)
+
+
+def _without_total_order(
+    place: str, selection: SqlSelection, known: dict[str, Column], keys: Sequence[frozenset[str]]
+) -> Iterator[Refusal]:
+    inside = [key for key in keys if key <= set(selection.cursor)]
+    if _whole(inside, known):
+        return
+    cursor = list(selection.cursor)
+    offered = [sorted(key) for key in _whole(keys, known)]
+    if inside:
+        name = next(name for key in inside for name in sorted(key) if known[name].nullable)
+        problem = f"its unique column {name!r} may be NULL, and rows with NULL are not in order; declare it NOT NULL"
+    else:
+        problem = "no primary key and no unique index lies within these columns, so that two rows could share a place"
+        add = f"add the column(s) {offered[0]} at the end" if offered else "add a primary key or a unique index"
+        problem += f" and a limit would lose one; {add}"
+    msg = f"cursor={cursor!r} gives {place} no total order: {problem}, or watch a query whose cursor is unique"
+    yield Refusal("uniqueness", msg)
+
+
+def _whole(keys: Sequence[frozenset[str]], known: dict[str, Column]) -> list[frozenset[str]]:
+    """Return the keys without a column that may be NULL: to a key, no NULL equals another."""
+    return [key for key in keys if not any(known[name].nullable for name in key)]
