@@ -7,7 +7,8 @@ import dataclasses
 from typing import Any
 
 from airflow_provider_incremental.core.announcement import Announcement
-from airflow_provider_incremental.core.order import Feed, Intake
+from airflow_provider_incremental.core.intake import Intake
+from airflow_provider_incremental.core.order import Feed
 from airflow_provider_incremental.core.pace import FeedSettings
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey

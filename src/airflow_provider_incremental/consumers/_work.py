@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_incremental.core.batch import BatchKind, Claim
-from airflow_provider_incremental.core.order import Intake, Taken
+from airflow_provider_incremental.core.intake import Intake, Taken
 from airflow_provider_incremental.core.watermark import Cursor, WatermarkKey
 from airflow_provider_incremental.wiring.sync import StoreSession
 

@@ -10,7 +10,7 @@ from airflow_provider_incremental.consumers._run import Run, current_run, name_o
 from airflow_provider_incremental.consumers._work import ClaimedBatch, Work
 from airflow_provider_incremental.core.clock import SystemClock
 from airflow_provider_incremental.core.errors import ConfigurationError
-from airflow_provider_incremental.core.order import Intake
+from airflow_provider_incremental.core.intake import Intake
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.wiring.sync import StoreSession, store_session
 

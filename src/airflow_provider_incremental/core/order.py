@@ -1,7 +1,7 @@
 """The one order of things: poll, commit, announce, confirm, claim, acknowledge.
 
-:class:`Feed` is the half that a trigger runs, :class:`Intake` the half that a consumer runs. Nothing else calls these
-operations in sequence. What is true at every ``await``:
+:class:`Feed` is the half that a trigger runs, :class:`core.intake.Intake` the half that a consumer runs. Nothing else
+calls these operations in sequence. What is true at every ``await``:
 
 * A batch that was committed is due for announcement until it is confirmed, and for a known consumer until that
   consumer acknowledges it, whatever becomes of this process: both facts are in the store, not here.
@@ -19,18 +19,19 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from airflow_provider_incremental.core.announcement import INLINE_BYTES, Announcement
-from airflow_provider_incremental.core.batch import Claim, NewBatch
+from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.clock import Clock
-from airflow_provider_incremental.core.errors import ConflictError, LeaseLostError, WatchesAnotherSourceError
+from airflow_provider_incremental.core.errors import ConflictError, WatchesAnotherSourceError
 from airflow_provider_incremental.core.pace import FeedSettings, StartAt, backoff
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.source import Found, Source
-from airflow_provider_incremental.core.store import Selector, WatermarkStore
+from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.core.trouble import Trouble, told_to_stop, whatever_happens
+from airflow_provider_incremental.core.wake import Wake
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey
-from airflow_provider_incremental.core.window import SeenWindow
+from airflow_provider_incremental.core.window import SeenWindow, StoredMemory
 
-__all__ = ["Feed", "Intake", "Taken"]
+__all__ = ["Feed"]
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,8 @@ class Feed:
         self._poll = poll or source.poll
         self._commit = commit or self.commit
         self._window = SeenWindow(store, source)
+        self._wake = Wake(source.changed, clock)
+        source.memory = StoredMemory(store, key)
         self._owned = False
         self._loaded: Watermark | None = None
         self._flights: list[_Flight] = []
@@ -90,13 +93,15 @@ class Feed:
         Cancel the task to stop. Nothing but cancellation leaves this generator.
         """
         await self._honour_last_poll()
-        while True:
-            if self._clock.monotonic() >= self._next_poll:
-                await self._poll_step()
-            announcement = await self._announce_step()
-            if announcement is not None:
-                yield announcement
-            await self._clock.sleep(self._pause())
+        async with self._wake:
+            while True:
+                if self._clock.monotonic() >= self._next_poll:
+                    await self._poll_step()
+                announcement = await self._announce_step()
+                if announcement is not None:
+                    yield announcement
+                if await self._wake.rest(self._pause()) and not self._failures:
+                    self._next_poll = self._clock.monotonic()
 
     async def confirm(self, announcement: Announcement) -> None:
         """Airflow has stored the event: its batches are delivered, and wait for their consumers only.
@@ -121,9 +126,10 @@ class Feed:
 
         :raises ConflictError: when somebody else moved the watermark since the poll began.
         """
-        edges, marks = {"low": watermark.cursor, "high": found.high}, found.fingerprints
+        edges, marks, gone = {"low": watermark.cursor, "high": found.high}, found.fingerprints, found.removed
         new = [NewBatch(**edges, items=found.items, count=found.size, fingerprints=marks)] if found.size else []
-        moved, _ = await self._store.commit(watermark, found.high, new, report)
+        new += [NewBatch(**edges, items=gone, count=len(gone), kind="removed")] if gone else []
+        moved, _ = await self._store.commit(watermark, found.high, new, report, found.remember)
         return moved
 
     async def _honour_last_poll(self) -> None:
@@ -168,7 +174,8 @@ class Feed:
             late_skipped=found.late_skipped,
             note=found.note or self.note,
         )
-        if found.size or found.high != watermark.cursor or not watermark.started:
+        news = found.size or found.removed or found.remember
+        if news or found.high != watermark.cursor or not watermark.started:
             watermark = await self._commit(watermark, found, report)
             self._window.follow(watermark)
             self._next_check = min(self._next_check, self._announce_from)
@@ -190,7 +197,7 @@ class Feed:
         baseline = await (self._source.at(start.cursor) if isinstance(start, StartAt) else self._source.latest())
         there = NewBatch(low=None, high=baseline.cursor, kind="baseline", fingerprints=baseline.fingerprints)
         batches = [there] if baseline.fingerprints else []
-        moved, _ = await self._store.commit(watermark, baseline.cursor, batches, PollReport())
+        moved, _ = await self._store.commit(watermark, baseline.cursor, batches, PollReport(), baseline.remember)
         return moved
 
     async def _announce_step(self) -> Announcement | None:
@@ -243,58 +250,3 @@ class Feed:
         with whatever_happens():  # when the store is what fails, the log has to do
             await self._store.report(self.key, report)
             self._conflicts = 0
-
-
-@dataclass(slots=True)
-class Taken:
-    """A batch in this consumer's hands, with the task that keeps its lease."""
-
-    claim: Claim
-    keeper: asyncio.Task[None]
-
-
-class Intake:
-    """Takes batches for one consumer: claim, keep the lease while they are processed, acknowledge or give back."""
-
-    def __init__(
-        self, *, store: WatermarkStore, selector: Selector, consumer: str, holder: str, lease: float, clock: Clock
-    ) -> None:
-        self._store = store
-        self._selector = selector
-        self._consumer = consumer
-        self._holder = holder
-        self._lease = lease
-        self._clock = clock
-
-    async def claim(self, batch_id: str | None = None) -> Taken | None:
-        """Take the oldest batch that waits, or the one that is named; None when there is none to be had."""
-        claim = await self._store.claim(self._selector, self._consumer, self._holder, self._lease, batch_id)
-        if claim is None:
-            return None
-        return Taken(claim, asyncio.create_task(self._keep(claim), name=f"lease of {claim.batch.id}"))
-
-    async def acknowledge(self, taken: Taken) -> None:
-        """The batch is processed.
-
-        :raises LeaseLostError: when another worker took it meanwhile, so that it is processed there as well.
-        """
-        taken.keeper.cancel()
-        await self._store.acknowledge(taken.claim)
-
-    async def give_back(self, taken: Taken, error: str | None) -> None:
-        """The batch is not processed; it can be claimed again at once."""
-        taken.keeper.cancel()
-        await self._store.release(taken.claim, error)
-
-    async def _keep(self, claim: Claim) -> None:
-        while True:
-            await self._clock.sleep(self._lease / 3)
-            try:
-                claim = await self._store.renew(claim, self._lease)
-            except LeaseLostError as error:
-                log.warning("batch %s of %s: %s", claim.batch.id, claim.batch.key, describe(error))
-                return
-            except (Exception, asyncio.CancelledError) as error:
-                if told_to_stop(error):
-                    raise
-                log.warning("batch %s: the lease was not renewed, trying again: %s", claim.batch.id, describe(error))

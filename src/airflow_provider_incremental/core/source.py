@@ -3,13 +3,45 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol
 
+from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.watermark import Cursor, Watches
 
-__all__ = ["Baseline", "Found", "Source"]
+__all__ = ["NOTHING", "Baseline", "Found", "Memory", "Pieces", "Source"]
+
+Pieces = Mapping[str, bytes | None]
+"""Changes to what a source remembers: each piece by its name, None to forget it. Names are ASCII, at most 250 long."""
+
+NOTHING: Pieces = MappingProxyType({})
+
+
+_LONGEST_NAME = 250
+
+
+def _require_names(pieces: Pieces) -> None:
+    """Refuse names that one of the databases would compare or sort in a way of its own."""
+    for name in pieces:
+        if not name or len(name) > _LONGEST_NAME or not name.isascii() or not name.isprintable():
+            msg = f"remember has a piece named {name[:60]!r}; give 1 to {_LONGEST_NAME} printable ASCII characters"
+            raise SourceError(msg)
+
+
+class Memory(Protocol):
+    """What a source remembers beside its cursor: named pieces of bytes, as the last commit left them."""
+
+    async def read(self, *, prefix: str = "", after: str = "", limit: int = 100) -> list[tuple[str, bytes]]:
+        """Return the pieces whose names start with ``prefix`` and come after ``after``, in order of their names."""
+
+
+class _Blank:
+    """The memory of a source that nobody feeds yet."""
+
+    async def read(self, *, prefix: str = "", after: str = "", limit: int = 100) -> list[tuple[str, bytes]]:
+        return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +55,9 @@ class Found:
     :param more: whether the limit cut the poll short, so that the next poll should follow at once.
     :param late_skipped: items that appeared too late to be inside the lateness window: counted, not delivered.
     :param note: one line for the status, such as what the poll is held back by.
+    :param removed: what is gone from the source since it was delivered, as items of a batch of its own.
+    :param remember: what to change in :attr:`Source.memory`, in the transaction that moves the watermark. A poll that
+        found nothing is committed for its sake, so give it only when it matters.
     """
 
     high: Cursor
@@ -32,6 +67,12 @@ class Found:
     more: bool = False
     late_skipped: int = 0
     note: str | None = None
+    removed: Sequence[Any] = ()
+    remember: Pieces = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could keep."""
+        _require_names(self.remember)
 
     @property
     def size(self) -> int:
@@ -44,11 +85,16 @@ class Baseline:
     """Where "latest" starts: the position of the newest item now, or None for an empty source.
 
     ``fingerprints`` names the items that are there already and lie in the lateness window, so that they are not
-    mistaken for late ones.
+    mistaken for late ones; ``remember`` is what to keep in :attr:`Source.memory`.
     """
 
     cursor: Cursor
     fingerprints: Sequence[bytes] = ()
+    remember: Pieces = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could keep."""
+        _require_names(self.remember)
 
 
 class Source(ABC):
@@ -60,6 +106,9 @@ class Source(ABC):
 
     lateness: float = 0.0
     """Seconds behind the cursor that each poll reads again, for items that appeared late; 0: it reads none again."""
+
+    memory: Memory = _Blank()
+    """What earlier polls gave as ``Found.remember``; whoever feeds from the source sets it before the first poll."""
 
     @property
     @abstractmethod
@@ -90,6 +139,13 @@ class Source(ABC):
     def in_window(self, high: Cursor, low: Cursor) -> bool:
         """Whether a batch that ended at ``high`` may hold items that a poll from ``low`` reads again. Default: no."""
         return False
+
+    def changed(self) -> Awaitable[None] | None:
+        """Return what to wait for beside the next poll: when it ends, there may be something new, and a poll follows.
+
+        It should not raise: what it waits on is its own to restore. The default is None: only polls tell.
+        """
+        return None
 
     async def aclose(self) -> None:
         """Give back clients and connections. Called once; the default has none."""

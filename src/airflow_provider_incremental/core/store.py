@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
+from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 
 __all__ = ["RETURNS_WITHIN", "ConsumerStart", "Selector", "WatermarkStore"]
@@ -59,15 +60,24 @@ class WatermarkStore(Protocol):
         """
 
     async def commit(
-        self, watermark: Watermark, high: Cursor, batches: Sequence[NewBatch], report: PollReport
+        self,
+        watermark: Watermark,
+        high: Cursor,
+        batches: Sequence[NewBatch],
+        report: PollReport,
+        remember: Pieces = NOTHING,
     ) -> tuple[Watermark, list[Batch]]:
         """Move a watermark from the version that was loaded to the next, and append batches: all or nothing.
 
         :param report: recorded in the same transaction, as :meth:`report` does.
+        :param remember: pieces of the source's memory to write, and those to forget (None), in the same transaction.
         :return: the moved watermark, and the batches with their sequence numbers (without items).
         :raises ConflictError: when the version is another one by now, or it is version 0 and something else is
             watched by now; nothing was changed.
         """
+
+    async def remembered(self, key: WatermarkKey, prefix: str, after: str, limit: int) -> list[tuple[str, bytes]]:
+        """Return pieces of the source's memory: names that start with ``prefix``, above ``after``, byte by byte."""
 
     async def report(self, key: WatermarkKey, report: PollReport) -> None:
         """Record how a poll went; the version does not move. A watermark that nobody registered is ignored.
@@ -167,14 +177,15 @@ class WatermarkStore(Protocol):
 
         :param reread: items that were delivered before are delivered again when the next polls read them, also inside
             the lateness window.
-        :param rewatch: forget what is watched: the next trigger that comes may bring another source.
+        :param rewatch: forget what is watched, and what its source remembered: the next trigger that comes may bring
+            another source.
         :return: the watermark, made when there was none; it counts as started.
         """
 
     async def rewatch(self, key: WatermarkKey) -> Watermark | None:
         """Forget what is watched and keep the position, or that there is none yet: any source may come next.
 
-        A poll under way gets a conflict.
+        What the source remembered is forgotten as well. A poll under way gets a conflict.
 
         :return: the watermark, or None when there is none.
         """

@@ -1,4 +1,4 @@
-"""What was delivered inside the lateness window: fingerprints from the batch log, kept between polls."""
+"""What a poll must know of the past: fingerprints inside the lateness window, and what the source remembers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Set as AbstractSet
 from airflow_provider_incremental.core.batch import SeenBatch
 from airflow_provider_incremental.core.source import Source
 from airflow_provider_incremental.core.store import WatermarkStore
-from airflow_provider_incremental.core.watermark import Watermark
+from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey
 
-__all__ = ["SeenWindow"]
+__all__ = ["SeenWindow", "StoredMemory"]
 
 _PAGE = 100
 
@@ -71,3 +71,19 @@ class SeenWindow:
                 if not self._counts[mark]:
                     del self._counts[mark]
             await asyncio.sleep(0)
+
+
+class StoredMemory:
+    """What the source of a watermark remembers, read from the store each time.
+
+    Read in the middle of somebody else's commit it may be newer than the poll's cursor; that poll's own commit is then
+    a conflict, and nothing of it counts.
+    """
+
+    def __init__(self, store: WatermarkStore, key: WatermarkKey) -> None:
+        self._store = store
+        self._key = key
+
+    async def read(self, *, prefix: str = "", after: str = "", limit: int = 100) -> list[tuple[str, bytes]]:
+        """See :class:`core.source.Memory`."""
+        return await self._store.remembered(self._key, prefix, after, limit)

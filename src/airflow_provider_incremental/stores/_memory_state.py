@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch
 from airflow_provider_incremental.core.errors import LeaseLostError, StoreError
+from airflow_provider_incremental.core.source import Pieces
 from airflow_provider_incremental.core.store import RETURNS_WITHIN, ConsumerStart
 from airflow_provider_incremental.core.values import dumps, loads
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey, WatermarkStatus
@@ -53,6 +54,11 @@ class Consumer:
         work = self.work.get(batch.seq)
         return self.wants(batch) and (work is None or not work.held(now))
 
+    def take(self, batch: Batch, holder: str, until: dt.datetime) -> Work:
+        before = self.work.get(batch.seq)
+        work = self.work[batch.seq] = Work("claimed", holder, before.attempt + 1 if before else 1, until)
+        return work
+
 
 @dataclass(slots=True)
 class Logged:
@@ -77,6 +83,7 @@ class Record:
     consumers: dict[str, Consumer] = field(default_factory=dict)
     announced_at: dt.datetime | None = None
     announced_seq: int = 0
+    pieces: dict[str, bytes] = field(default_factory=dict)
 
     def unmoved(self, loaded: Watermark) -> bool:
         """Whether nobody has moved the watermark since, or given it to another source before it moved at all."""
@@ -91,6 +98,10 @@ class Record:
         consumers = self.returning(now)
         everybody = bool(consumers) and all(each.acknowledged(batch) for each in consumers)
         return everybody and batch.seq <= self.announced_seq
+
+    def due(self, redeliver_after: float, skip: Collection[int], now: dt.datetime) -> list[Logged]:
+        others = [each for each in self.log if each.batch.seq not in skip]
+        return [each for each in others if is_due(self, each.batch, redeliver_after, now)]
 
     def begin_announcement(self, up_to_seq: int, interval: float, now: dt.datetime) -> float:
         for each in self.log:
@@ -112,6 +123,26 @@ class Record:
             moved_at=now,
             status=reported(self.watermark.status, report, now),
         )
+
+    def rewind(self, cursor: Cursor, *, reread: bool, now: dt.datetime) -> None:
+        before = self.watermark
+        after = before.last_seq if reread else before.reread_after_seq
+        version = before.version + 1
+        self.watermark = replace(before, cursor=cursor, version=version, reread_after_seq=after, moved_at=now)
+
+    def rewatch(self) -> None:
+        self.watermark = replace(self.watermark, watches=None)
+        self.pieces.clear()
+
+    def remembered(self, prefix: str, after: str) -> list[tuple[str, bytes]]:
+        return [piece for piece in sorted(self.pieces.items()) if piece[0].startswith(prefix) and piece[0] > after]
+
+    def remember(self, changes: Pieces) -> None:
+        for name, piece in changes.items():
+            if piece is None:
+                self.pieces.pop(name, None)
+            else:
+                self.pieces[name] = bytes(piece)
 
 
 def copied(value: Any) -> Any:

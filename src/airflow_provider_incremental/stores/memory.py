@@ -17,6 +17,7 @@ from dataclasses import replace
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch, inlined
 from airflow_provider_incremental.core.clock import Clock, SystemClock
 from airflow_provider_incremental.core.errors import ConflictError
+from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.stores._memory_state import (
@@ -27,7 +28,6 @@ from airflow_provider_incremental.stores._memory_state import (
     copied,
     first_seq,
     given,
-    is_due,
     logged,
     lost,
     reported,
@@ -76,7 +76,12 @@ class MemoryStore:
             return given(record.watermark)
 
     async def commit(
-        self, watermark: Watermark, high: Cursor, batches: Sequence[NewBatch], report: PollReport
+        self,
+        watermark: Watermark,
+        high: Cursor,
+        batches: Sequence[NewBatch],
+        report: PollReport,
+        remember: Pieces = NOTHING,
     ) -> tuple[Watermark, list[Batch]]:
         """Move a watermark from the version that was loaded to the next, and append batches: all or nothing."""
         with self._lock:
@@ -91,7 +96,14 @@ class MemoryStore:
             require_unused(self._ids, ids)
             self._ids.update(ids)
             record.move(cursor, new, report, now)
+            record.remember(remember)
             return given(record.watermark), [each.listed(with_items=False) for each in new]
+
+    async def remembered(self, key: WatermarkKey, prefix: str, after: str, limit: int) -> list[tuple[str, bytes]]:
+        """Return pieces of the source's memory, in order of their names."""
+        with self._lock:
+            record = self._records.get(key)
+            return record.remembered(prefix, after)[:limit] if record else []
 
     async def report(self, key: WatermarkKey, report: PollReport) -> None:
         """Record how a poll went; the version does not move."""
@@ -113,21 +125,16 @@ class MemoryStore:
         now = self._clock.now()
         with self._lock:
             record = self._records.get(key)
-            if record is None:
-                return []
-            others = [each for each in record.log if each.batch.seq not in skip]
-            due = [each for each in others if is_due(record, each.batch, redeliver_after, now)]
-            inline = inlined((each.batch.items_bytes for each in due[:limit]), inline_bytes)
-            return [each.listed(with_items=inline) for each, inline in zip(due, inline, strict=False)]
+            due = record.due(redeliver_after, skip, now)[:limit] if record else []
+            inline = inlined((each.batch.items_bytes for each in due), inline_bytes)
+            return [each.listed(with_items=inline) for each, inline in zip(due, inline, strict=True)]
 
     async def begin_announcement(self, key: WatermarkKey, up_to_seq: int, interval: float) -> float:
         """Record that the batches that are due are announced now; or say how long that has to wait."""
         now = self._clock.now()
         with self._lock:
             record = self._records.get(key)
-            if record is None:
-                return interval
-            return record.begin_announcement(up_to_seq, interval, now)
+            return record.begin_announcement(up_to_seq, interval, now) if record else interval
 
     async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
         """Record that Airflow has stored the event that names these batches."""
@@ -167,15 +174,12 @@ class MemoryStore:
             for each, known in self._wanted(selector, consumer):
                 batch = each.batch
                 if batch_id in (None, batch.id) and known.can_take(batch, now):
-                    before = known.work.get(batch.seq)
-                    attempt = before.attempt + 1 if before else 1
-                    work = Work("claimed", holder, attempt, now + dt.timedelta(seconds=lease))
-                    known.work[batch.seq] = work
+                    work = known.take(batch, holder, now + dt.timedelta(seconds=lease))
                     return Claim(
                         batch=each.listed(with_items=True),
                         consumer=consumer,
                         holder=holder,
-                        attempt=attempt,
+                        attempt=work.attempt,
                         lease_until=work.lease_until,
                     )
         return None
@@ -237,15 +241,9 @@ class MemoryStore:
         cursor = copied(cursor)
         with self._lock:
             record = self._made(key)
-            before = record.watermark
-            record.watermark = replace(
-                before,
-                cursor=cursor,
-                version=before.version + 1,
-                reread_after_seq=before.last_seq if reread else before.reread_after_seq,
-                watches=None if rewatch else before.watches,
-                moved_at=self._clock.now(),
-            )
+            record.rewind(cursor, reread=reread, now=self._clock.now())
+            if rewatch:
+                record.rewatch()
             return given(record.watermark)
 
     async def rewatch(self, key: WatermarkKey) -> Watermark | None:
@@ -255,7 +253,8 @@ class MemoryStore:
             if record is None:
                 return None
             before = record.watermark
-            record.watermark = replace(before, watches=None, version=before.version + before.started)
+            record.watermark = replace(before, version=before.version + before.started)
+            record.rewatch()
             return given(record.watermark)
 
     async def forget(self, key: WatermarkKey) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
+from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.store import ConsumerStart, Selector, WatermarkStore
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 
@@ -71,10 +72,19 @@ class CrashingStore:
         return await self._run("register", lambda: self._store.register(key, watches))
 
     async def commit(
-        self, watermark: Watermark, high: Cursor, batches: Sequence[NewBatch], report: PollReport
+        self,
+        watermark: Watermark,
+        high: Cursor,
+        batches: Sequence[NewBatch],
+        report: PollReport,
+        remember: Pieces = NOTHING,
     ) -> tuple[Watermark, list[Batch]]:
         """See :meth:`WatermarkStore.commit`."""
-        return await self._run("commit", lambda: self._store.commit(watermark, high, batches, report))
+        return await self._run("commit", lambda: self._store.commit(watermark, high, batches, report, remember))
+
+    async def remembered(self, key: WatermarkKey, prefix: str, after: str, limit: int) -> list[tuple[str, bytes]]:
+        """See :meth:`WatermarkStore.remembered`."""
+        return await self._run("remembered", lambda: self._store.remembered(key, prefix, after, limit))
 
     async def report(self, key: WatermarkKey, report: PollReport) -> None:
         """See :meth:`WatermarkStore.report`."""

@@ -20,6 +20,7 @@ from airflow_provider_incremental.core.watermark import Cursor, Watches
 __all__ = ["FakeClock", "ListItem", "ListSource"]
 
 _PATIENCE = 20.0
+_TURNS = 4  # of the event loop: the end of one task may wake another by way of callbacks
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
@@ -98,10 +99,13 @@ class FakeClock:
         :raises TimeoutError: when one of them neither ends nor sleeps: it spins, or waits for something else.
         """
         limit = time.monotonic() + _PATIENCE
-        while busy := self._busy(tasks):
-            if time.monotonic() > limit:
+        quiet = 0
+        while quiet < _TURNS:
+            busy = self._busy(tasks)
+            if busy and time.monotonic() > limit:
                 msg = f"still busy after {_PATIENCE:.0f} s without any time passing: {busy}"
                 raise TimeoutError(msg)
+            quiet = 0 if busy else quiet + 1
             await asyncio.sleep(0)
 
     def _busy(self, tasks: Collection[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:

@@ -22,6 +22,7 @@ from airflow_provider_incremental.testing._batches import BatchTests
 from airflow_provider_incremental.testing._commits import CommitTests
 from airflow_provider_incremental.testing._consumers import ConsumerTests
 from airflow_provider_incremental.testing._leases import LeaseTests
+from airflow_provider_incremental.testing._memories import MemoryTests
 from airflow_provider_incremental.testing._rewinds import RewindTests
 from airflow_provider_incremental.testing._values import ValueTests
 from airflow_provider_incremental.testing._watermarks import WatermarkTests
@@ -32,7 +33,15 @@ __all__ = ["WatermarkStoreContract"]
 
 @pytest.mark.asyncio
 class WatermarkStoreContract(
-    WatermarkTests, RewindTests, CommitTests, ValueTests, BatchTests, AnnouncementTests, ConsumerTests, LeaseTests
+    WatermarkTests,
+    RewindTests,
+    CommitTests,
+    MemoryTests,
+    ValueTests,
+    BatchTests,
+    AnnouncementTests,
+    ConsumerTests,
+    LeaseTests,
 ):
     """Subclass it with a fixture ``store``: an empty store that takes its time from the fixture ``clock``."""
 

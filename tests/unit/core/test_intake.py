@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from airflow_provider_incremental.core.errors import LeaseLostError, StoreUnavailableError
-from airflow_provider_incremental.core.order import Taken
+from airflow_provider_incremental.core.intake import Taken
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.testing.crashing import CrashingStore
 from tests.miniature import Deployment

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from airflow_provider_incremental.core.errors import StoreError
+from airflow_provider_incremental.core.source import Pieces
 from airflow_provider_incremental.stores.sql.codec import EncodedBatch
 
 __all__ = ["require_room"]
@@ -15,12 +16,13 @@ _ALWAYS_FITS = 1_000_000
 _REST_OF_THE_STATEMENT = 10_000
 
 
-async def require_room(connection: AsyncConnection, batches: Sequence[EncodedBatch]) -> None:
-    """Raise when a batch is too big for the server; asks the server only when one is big at all.
+async def require_room(connection: AsyncConnection, batches: Sequence[EncodedBatch], remember: Pieces) -> None:
+    """Raise when a batch, or a piece of memory, is too big for the server; asks it only when one is big at all.
 
     :raises StoreError: naming the size, the limit, and what can be done.
     """
-    size = max((_size(batch) for batch in batches), default=0)
+    sizes = [_size(batch) for batch in batches] + [2 * len(piece or b"") for piece in remember.values()]
+    size = max(sizes, default=0)
     if size <= _ALWAYS_FITS:
         return
     limit = int((await connection.exec_driver_sql("SELECT @@max_allowed_packet")).scalar_one())

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from airflow_provider_incremental.core.batch import Batch, NewBatch
 from airflow_provider_incremental.core.errors import ConflictError
+from airflow_provider_incremental.core.source import Pieces
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.stores.sql import statements
@@ -26,6 +27,7 @@ from airflow_provider_incremental.stores.sql.codec import (
 )
 from airflow_provider_incremental.stores.sql.database import Database
 from airflow_provider_incremental.stores.sql.hot_commit import hot_commit
+from airflow_provider_incremental.stores.sql.memories import Memories
 from airflow_provider_incremental.stores.sql.packets import require_room
 
 __all__ = ["Positions"]
@@ -37,8 +39,9 @@ class Positions:
     :param now: the time that stamps what is written.
     """
 
-    def __init__(self, *, database: Database, now: Callable[[], Awaitable[dt.datetime]]) -> None:
+    def __init__(self, *, database: Database, now: Callable[[], Awaitable[dt.datetime]], memories: Memories) -> None:
         self._database = database
+        self._memories = memories
         self._now = now
         self._insert = statements.insert_watermark(database.dialect)
         self._append = statements.append(database.dialect)
@@ -69,7 +72,12 @@ class Positions:
         return watermark
 
     async def commit(
-        self, watermark: Watermark, high: Cursor, batches: Sequence[NewBatch], report: PollReport
+        self,
+        watermark: Watermark,
+        high: Cursor,
+        batches: Sequence[NewBatch],
+        report: PollReport,
+        remember: Pieces,
     ) -> tuple[Watermark, list[Batch]]:
         """See the protocol."""
         now = await self._now()
@@ -83,7 +91,7 @@ class Positions:
             "moved_at_": moved_at,
             **_watched(watermark.watches),
         }
-        row = await self._commit(watermark, values, rows)
+        row = await self._commit(watermark, values, rows, remember)
         if row is None:
             msg = (
                 f"watermark {watermark.key} is not at version {watermark.version} any more: somebody else moved it. "
@@ -97,9 +105,11 @@ class Positions:
             for seq, (batch, row) in enumerate(zip(batches, rows, strict=True), first)
         ]
 
-    async def _commit(self, watermark: Watermark, values: dict[str, Any], rows: list[EncodedBatch]) -> Any:
+    async def _commit(
+        self, watermark: Watermark, values: dict[str, Any], rows: list[EncodedBatch], remember: Pieces
+    ) -> Any:
         """Return the moved row, or None. Doing it twice is a conflict, which is what makes it safe to repeat."""
-        if self._database.dialect.commits_in_one_statement:
+        if self._database.dialect.commits_in_one_statement and not remember:
             return await self._database.driver_statement(lambda each: hot_commit(each, values, rows))
 
         async def work(connection: AsyncConnection) -> Any:
@@ -110,7 +120,7 @@ class Positions:
             first = moved["last_seq"] - len(rows) + 1
             new = [self._row(watermark.key, seq, each, values["moved_at_"]) for seq, each in enumerate(rows, first)]
             if self._database.dialect.limits_packets:
-                await require_room(connection, rows)
+                await require_room(connection, rows, remember)
             try:
                 if new:
                     await connection.execute(self._append, new)
@@ -118,6 +128,7 @@ class Positions:
                 # The id of a batch is in the log: the same commit was made before, and its answer was lost.
                 await connection.rollback()
                 return None
+            await self._memories.change(connection, watermark.key, remember)
             return moved
 
         return await self._database.write(work, repeatable=True)
@@ -149,6 +160,8 @@ class Positions:
         async def work(connection: AsyncConnection) -> Any:
             await connection.execute(self._insert, self._new(key, now))
             await connection.execute(statements.rewind(reread=reread, rewatch=rewatch), change)
+            if rewatch:
+                await self._memories.forget(connection, key)
             return (await connection.execute(statements.SELECT_WATERMARK, {"watermark": key.id})).one()
 
         return watermark_from(await self._database.write(work, repeatable=True), key)
@@ -158,6 +171,7 @@ class Positions:
 
         async def work(connection: AsyncConnection) -> Any:
             await connection.execute(statements.REWATCH, {"watermark": key.id})
+            await self._memories.forget(connection, key)
             return (await connection.execute(statements.SELECT_WATERMARK, {"watermark": key.id})).first()
 
         row = await self._database.write(work, repeatable=True)

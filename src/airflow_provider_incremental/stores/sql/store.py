@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
 from airflow_provider_incremental.core.clock import Clock, SystemClock
+from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.stores.sql import statements
@@ -21,6 +22,7 @@ from airflow_provider_incremental.stores.sql.database import Database
 from airflow_provider_incremental.stores.sql.engine import store_url
 from airflow_provider_incremental.stores.sql.failures import not_migrated
 from airflow_provider_incremental.stores.sql.log import Log
+from airflow_provider_incremental.stores.sql.memories import Memories
 from airflow_provider_incremental.stores.sql.positions import Positions
 
 __all__ = ["SqlStore"]
@@ -48,7 +50,8 @@ class SqlStore:
         self._shared = DatabaseClock(local=local or SystemClock())
         self._identity: str | None = None
         self._opening = asyncio.Lock()
-        self._positions = Positions(database=self._database, now=self._now)
+        self._memories = Memories(database=self._database)
+        self._positions = Positions(database=self._database, now=self._now, memories=self._memories)
         self._log = Log(database=self._database, now=self._now)
         self._consumers = Consumers(database=self._database, now=self._now)
         self._claims = Claims(database=self._database, now=self._now)
@@ -75,10 +78,19 @@ class SqlStore:
         return await self._positions.register(key, watches)
 
     async def commit(
-        self, watermark: Watermark, high: Cursor, batches: Sequence[NewBatch], report: PollReport
+        self,
+        watermark: Watermark,
+        high: Cursor,
+        batches: Sequence[NewBatch],
+        report: PollReport,
+        remember: Pieces = NOTHING,
     ) -> tuple[Watermark, list[Batch]]:
         """Move a watermark from the version that was loaded to the next, and append batches: all or nothing."""
-        return await self._positions.commit(watermark, high, batches, report)
+        return await self._positions.commit(watermark, high, batches, report, remember)
+
+    async def remembered(self, key: WatermarkKey, prefix: str, after: str, limit: int) -> list[tuple[str, bytes]]:
+        """Return pieces of the source's memory, in order of their names."""
+        return await self._memories.read(key, prefix, after, limit)
 
     async def report(self, key: WatermarkKey, report: PollReport) -> None:
         """Record how a poll went; the version does not move."""

@@ -10,9 +10,19 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
+from sqlalchemy.dialects import mysql, postgresql
 
-__all__ = ["UtcDateTime", "batches", "claims", "consumers", "identity", "metadata", "version_table", "watermarks"]
+__all__ = [
+    "UtcDateTime",
+    "batches",
+    "claims",
+    "consumers",
+    "identity",
+    "memories",
+    "metadata",
+    "version_table",
+    "watermarks",
+]
 
 version_table = "asset_watermark_alembic_version"
 """Where Alembic notes the revision of these tables: apart from Airflow's own, which may share the database."""
@@ -160,5 +170,18 @@ claims = sa.Table(
     sa.Column("acknowledged_at", UtcDateTime, nullable=True),
     sa.Column("last_error", _LongText, nullable=True),
     comment="What each consumer has done with each batch",
+    **_OPTIONS,
+)
+
+# In byte order everywhere: a source reads its pieces in the order of their names, and merges them with what it lists.
+_PieceName = sa.String(250).with_variant(postgresql.VARCHAR(250, collation="C"), "postgresql")
+
+memories = sa.Table(
+    "asset_watermark_memories",
+    metadata,
+    _watermark_id(),
+    sa.Column("name", _PieceName, primary_key=True),
+    sa.Column("piece", _LongBytes, nullable=False),
+    comment="What each source remembers beside its cursor",
     **_OPTIONS,
 )

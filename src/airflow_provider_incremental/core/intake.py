@@ -1,0 +1,73 @@
+"""The consumer's half of :mod:`core.order`: claim, keep the lease, acknowledge or give back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from airflow_provider_incremental.core.batch import Claim
+from airflow_provider_incremental.core.clock import Clock
+from airflow_provider_incremental.core.errors import LeaseLostError
+from airflow_provider_incremental.core.redact import describe
+from airflow_provider_incremental.core.store import Selector, WatermarkStore
+from airflow_provider_incremental.core.trouble import told_to_stop
+
+__all__ = ["Intake", "Taken"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Taken:
+    """A batch in this consumer's hands, with the task that keeps its lease."""
+
+    claim: Claim
+    keeper: asyncio.Task[None]
+
+
+class Intake:
+    """Takes batches for one consumer: claim, keep the lease while they are processed, acknowledge or give back."""
+
+    def __init__(
+        self, *, store: WatermarkStore, selector: Selector, consumer: str, holder: str, lease: float, clock: Clock
+    ) -> None:
+        self._store = store
+        self._selector = selector
+        self._consumer = consumer
+        self._holder = holder
+        self._lease = lease
+        self._clock = clock
+
+    async def claim(self, batch_id: str | None = None) -> Taken | None:
+        """Take the oldest batch that waits, or the one that is named; None when there is none to be had."""
+        claim = await self._store.claim(self._selector, self._consumer, self._holder, self._lease, batch_id)
+        if claim is None:
+            return None
+        return Taken(claim, asyncio.create_task(self._keep(claim), name=f"lease of {claim.batch.id}"))
+
+    async def acknowledge(self, taken: Taken) -> None:
+        """The batch is processed.
+
+        :raises LeaseLostError: when another worker took it meanwhile, so that it is processed there as well.
+        """
+        taken.keeper.cancel()
+        await self._store.acknowledge(taken.claim)
+
+    async def give_back(self, taken: Taken, error: str | None) -> None:
+        """The batch is not processed; it can be claimed again at once."""
+        taken.keeper.cancel()
+        await self._store.release(taken.claim, error)
+
+    async def _keep(self, claim: Claim) -> None:
+        while True:
+            await self._clock.sleep(self._lease / 3)
+            try:
+                claim = await self._store.renew(claim, self._lease)
+            except LeaseLostError as error:
+                log.warning("batch %s of %s: %s", claim.batch.id, claim.batch.key, describe(error))
+                return
+            except (Exception, asyncio.CancelledError) as error:
+                if told_to_stop(error):
+                    raise
+                log.warning("batch %s: the lease was not renewed, trying again: %s", claim.batch.id, describe(error))
