@@ -3,7 +3,10 @@
 A poll lists behind a key (``StartAfter``), so its cost does not grow with the bucket. Writers are not perfectly in
 order, so the cursor is a pair: the key up to which everything was delivered, and a floor behind it from which the next
 poll reads again what was modified in the last ``reread`` seconds, and what sorts after that. So an object is delivered
-if it appears at most ``reread`` seconds after the first object with a greater key.
+if it appears at most ``reread`` seconds after the first object with a greater key: see :mod:`~.s3_key_walk`.
+
+Between two polls, ``_under_way`` is kept of a poll that a limit cut: while a backlog drains, the next one goes on where
+it ended instead of at the floor. It is used only when that batch is among what was seen, so it may be lost at any time.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Unpack
 
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.source import Baseline, Found
 from airflow_provider_incremental.core.watermark import Cursor, Watches
 from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments
+from airflow_provider_incremental.sources.s3_key_walk import KeyWalk, Sightings
 from airflow_provider_incremental.sources.s3_listing import ListingClient, ListingClientFactory, Scan
 from airflow_provider_incremental.sources.s3_options import ObjectOptions, ObjectSource
 from airflow_provider_incremental.sources.s3_pages import ListedObject, key_order
@@ -26,6 +31,7 @@ from airflow_provider_incremental.sources.s3_pages import ListedObject, key_orde
 __all__ = ["S3KeyOrderSource"]
 
 _WORTH_A_MOVE = 500  # objects read again, before the floor is moved although nothing was delivered: half a page
+_UNDER_WAY_LASTS = 300.0  # seconds for which a backlog may drain, before what came late behind it is read
 
 
 class S3KeyOrderSource(ObjectSource):
@@ -66,6 +72,8 @@ class S3KeyOrderSource(ObjectSource):
             **options,
         )
         self.lateness = float(reread)
+        self._sightings = Sightings(self.lateness)
+        self._under_way: _UnderWay | None = None
 
     @property
     def watches(self) -> Watches:
@@ -81,8 +89,14 @@ class S3KeyOrderSource(ObjectSource):
         floor, key = _position(low)
         known = seen if isinstance(seen, AbstractSet) else frozenset(seen)
         self._wanted.begin()
-        scan = await self._listing.begin(after=floor)
-        walk = self._walk(scan, floor)
+        began = self._monotonic()
+        under_way = self._taken_up(low, known)
+        if under_way is not None:
+            walk, began = under_way.walk, under_way.began
+            scan = await self._listing.begin(after=walk.last)
+        else:
+            scan = await self._listing.begin(after=floor)
+            walk = self._walk(scan, floor)
         taken: dict[bytes, ListedObject] = {}
         more = False
         async with aclosing(scan.pages()) as pages:
@@ -90,7 +104,13 @@ class S3KeyOrderSource(ObjectSource):
                 more = self._take(objects, walk, taken, limit, known) or (len(taken) == limit and not scan.ends)
                 if more:
                     break
-        return self._found(low, (walk.floor, max(key, walk.last, key=key_order)), walk, taken, more)
+        self._sightings.note(scan.by_now(), walk.last)
+        high = walk.floor, max(key, walk.last, key=key_order)
+        if more:
+            self._under_way = _UnderWay(high=high, delivered=frozenset(taken), walk=walk, began=began)
+        elif under_way is not None:  # what lies between the floor and where this poll began was not read again
+            more = walk.floor != walk.last
+        return self._found(low, high, walk.passed, taken, more)
 
     async def latest(self) -> Baseline:
         """Return the last key, and name the objects that the next poll reads again. Lists the whole prefix, once."""
@@ -101,8 +121,11 @@ class S3KeyOrderSource(ObjectSource):
             async for objects in pages:
                 for each in objects:
                     walk.pass_over(each)
-                    if walk.meets_recent or self._ignores_overwrites:
+                    if walk.floor != each.key or self._ignores_overwrites:
                         marks.append(self._mark(each))
+                    else:
+                        marks.clear()
+        self._sightings.note(scan.by_now(), walk.last)
         return Baseline(cursor=(walk.floor, walk.last) if walk.last else None, fingerprints=tuple(marks))
 
     async def at(self, cursor: Cursor) -> Baseline:
@@ -113,14 +136,23 @@ class S3KeyOrderSource(ObjectSource):
         """Whether a batch that ended at ``high`` may hold objects behind the floor of ``low``."""
         return key_order(_position(high)[1]) > key_order(_position(low)[0])
 
-    def _walk(self, scan: Scan, floor: str) -> _Walk:
-        reread = dt.timedelta(seconds=self.lateness)
-        return _Walk(floor, recent_from=scan.asked_at - reread if reread else None)
+    def _walk(self, scan: Scan, floor: str) -> KeyWalk:
+        if not self.lateness:
+            return KeyWalk(floor, None)
+        recent_from = scan.asked_at - dt.timedelta(seconds=self.lateness)
+        return KeyWalk(floor, recent_from, self._sightings.ripe(scan.asked_at))
+
+    def _taken_up(self, low: Cursor, seen: AbstractSet[bytes]) -> _UnderWay | None:
+        """Return the walk of the poll before, if its batch was committed and it is not too old to go on with."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is None or self._monotonic() - under_way.began > _UNDER_WAY_LASTS:
+            return None
+        return under_way if under_way.high == low and under_way.delivered <= seen else None
 
     def _take(
         self,
         objects: Sequence[ListedObject],
-        walk: _Walk,
+        walk: KeyWalk,
         taken: dict[bytes, ListedObject],
         limit: int,
         known: AbstractSet[bytes],
@@ -137,11 +169,11 @@ class S3KeyOrderSource(ObjectSource):
         return False
 
     def _found(
-        self, low: Cursor, high: tuple[str, str], walk: _Walk, taken: dict[bytes, ListedObject], more: bool
+        self, low: Cursor, high: tuple[str, str], passed: int, taken: dict[bytes, ListedObject], more: bool
     ) -> Found:
         # A floor that alone moves is not worth a commit, until it saves a request.
         same_key = low is not None and _position(low)[1] == high[1]
-        stays = not taken and (not high[1] or (same_key and walk.passed < _WORTH_A_MOVE))
+        stays = not taken and (not high[1] or (same_key and passed < _WORTH_A_MOVE))
         return Found(
             high=low if stays else high,
             items=[self._item(each) for each in taken.values()],
@@ -151,30 +183,14 @@ class S3KeyOrderSource(ObjectSource):
         )
 
 
-class _Walk:
-    """Goes over objects in the order of keys, and finds the floor of the next poll."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UnderWay:
+    """A walk that a limit cut, for the next poll to go on with."""
 
-    def __init__(self, floor: str, recent_from: dt.datetime | None) -> None:
-        self.floor = floor
-        self.last = floor
-        self.passed = 0
-        self.meets_recent = False
-        self._recent_from = recent_from
-
-    def pass_over(self, each: ListedObject) -> None:
-        """Leave an object behind: it is delivered, or not meant."""
-        if self.last and key_order(each.key) < key_order(self.last):
-            msg = (
-                f"order='key': the server lists {each.key!r} after {self.last!r}, which is not the order of keys; "
-                "give order='modified'"
-            )
-            raise SourceError(msg)
-        if self._recent_from is not None and each.last_modified >= self._recent_from:
-            self.meets_recent = True
-        self.last = each.key
-        self.passed += 1
-        if not self.meets_recent:
-            self.floor = each.key
+    high: tuple[str, str]
+    delivered: frozenset[bytes]
+    walk: KeyWalk
+    began: float
 
 
 def _position(cursor: Cursor) -> tuple[str, str]:

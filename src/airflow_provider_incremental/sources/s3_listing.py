@@ -78,8 +78,12 @@ class S3Listing:
         began = self._monotonic()
         first = await self.page(where, **({self.operation.after: after} if after else {}))
         # The server stamped its answer at an unknown moment of the exchange: take the earliest.
-        exchange = dt.timedelta(seconds=math.ceil(max(self._monotonic() - began, 0.0)))
-        return Scan(self, where, first, server_time(first, self.place) - exchange, after=after, until=until)
+        exchange = math.ceil(self.since(began))
+        return Scan(self, where, first, began=began, exchange=exchange, after=after, until=until)
+
+    def since(self, moment: float) -> float:
+        """Return the seconds since a moment of the monotonic clock."""
+        return max(self._monotonic() - moment, 0.0)
 
     async def page(self, prefix: str | None = None, **continuation: str) -> Answer:
         """Return one answer of the server.
@@ -136,12 +140,15 @@ class Scan:
         listing: S3Listing,
         prefix: str,
         first: Answer,
-        asked_at: dt.datetime,
         *,
+        began: float,
+        exchange: int,
         after: str = "",
         until: str | None = None,
     ) -> None:
-        self.asked_at = asked_at
+        self._stamped = server_time(first, listing.place)
+        self._began = began
+        self.asked_at = self._stamped - dt.timedelta(seconds=exchange)
         self.ends = False
         """Whether no page follows the one that was yielded."""
         self._listing = listing
@@ -149,6 +156,10 @@ class Scan:
         self._first = first
         self._after = after
         self._until = None if until is None else key_order(until)
+
+    def by_now(self) -> dt.datetime:
+        """Return a moment, by the server's clock, that is not before now: it stamps whole seconds."""
+        return self._stamped + dt.timedelta(seconds=1 + self._listing.since(self._began))
 
     async def pages(self) -> AsyncGenerator[Sequence[ListedObject], None]:
         """Yield the objects of every page, in the order of the answers.

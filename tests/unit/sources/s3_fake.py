@@ -54,13 +54,18 @@ class FakeBucket:
         body: str = "x",
         size: int = 1,
         storage_class: str = "STANDARD",
+        parts: int = 0,
     ) -> None:
-        """Write an object; ``modified`` other than now is a multipart upload that began earlier."""
+        """Write an object; ``modified`` other than now is a multipart upload that began earlier.
+
+        :param parts: of an upload in parts, as its etag shows them; 0: the etag is that of one in one piece.
+        """
         when = self.now if modified is None else modified
+        digest = hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
         self._objects[key] = {
             "Key": key,
             "LastModified": at(float(int(when))),
-            "ETag": f'"{hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()}"',
+            "ETag": f'"{digest}-{parts}"' if parts else f'"{digest}"',
             "Size": size,
             "StorageClass": storage_class,
         }

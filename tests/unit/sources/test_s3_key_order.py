@@ -96,6 +96,71 @@ async def test_smaller_key_outside_the_window(bucket):
     assert watcher.keys == ["c", "d"]
 
 
+@pytest.mark.parametrize("restart", [False, True])
+async def test_upload_in_parts_with_an_old_time_moves_no_floor(bucket, restart):
+    """An upload in parts appears with the time when it began: smaller keys still come for reread seconds after it."""
+    bucket.put("a", modified=1)
+    bucket.put("c", modified=500, parts=3)
+    watcher = watcher_of(bucket, reread=60)
+    await watcher.poll()
+    for seconds, key in [(1, "b1"), (20, "b2"), (58, "b3")]:
+        bucket.now = 1000 + seconds
+        if restart:
+            watcher.restart()
+        await watcher.poll()
+        bucket.put(key, parts=2, modified=600)
+    await watcher.poll()
+    assert watcher.keys == ["a", "c", "b1", "b2", "b3"]
+
+
+async def test_floor_follows_uploads_in_parts_once_they_were_seen_long_enough(bucket):
+    """What was seen reread seconds ago holds back no floor, however it was uploaded: the window stays short."""
+    watcher = watcher_of(bucket, reread=60)
+    for number in range(60):
+        bucket.put(f"{number:03}", modified=bucket.now - 30, parts=2)
+        await watcher.poll()
+        bucket.now += 10
+    assert watcher.keys == [f"{number:03}" for number in range(60)]
+    assert watcher.cursor[1] == "059"
+    assert watcher.cursor[0] >= "050"
+
+
+async def test_uploads_in_parts_of_last_week_are_read_once(bucket):
+    """A backlog of old uploads costs one request a page, and is not read again."""
+    for number in range(5000):
+        bucket.put(f"{number:04}", modified=bucket.now - 8 * 86400, parts=2)
+    watcher = watcher_of(bucket, limit=1000, reread=10)
+    while (await watcher.poll()).more:
+        pass
+    assert len(bucket.requests) <= 6
+    bucket.requests.clear()
+    await watcher.poll()
+    assert len(bucket.requests) == 1
+
+
+async def test_backlog_of_fresh_uploads_in_parts_costs_one_request_a_page(bucket):
+    """While a backlog drains, each poll goes on where the one before ended; then all of it is read again, once."""
+    for number in range(5000):
+        bucket.put(f"{number:04}", modified=bucket.now - 3600, parts=2)
+    watcher = watcher_of(bucket, limit=500, reread=60)
+    while (await watcher.poll()).more:
+        pass
+    assert len(watcher.keys) == 5000
+    assert len(bucket.requests) <= 10 + 6
+
+
+async def test_batch_that_was_not_committed_comes_again(bucket):
+    """A poll goes on behind the one before only when that one was committed."""
+    for number in range(6):
+        bucket.put(f"{number}", parts=2)
+    watcher = watcher_of(bucket, limit=2, reread=60)
+    await watcher.poll()
+    await watcher.poll(commit=False)
+    while (await watcher.poll()).more:
+        pass
+    assert watcher.keys == list("012345")
+
+
 async def test_late_keys_with_a_limit(bucket):
     """More late keys than a batch takes: they come with the next batches, with a restart between."""
     bucket.put("z")
@@ -200,7 +265,7 @@ async def test_cursor_of_another_kind(bucket, cursor):
 @settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 4), st.integers(1, 3), st.sampled_from([0, 5, 60]))
 def test_nothing_inside_the_window_is_lost(random_: random.Random, limit: int, page_size: int, reread: int):
-    """Keys that appear up to reread seconds out of order, polls, crashes and restarts: each key comes once."""
+    """Keys up to reread seconds out of order, uploads in parts that are dated long before, crashes: each comes once."""
     bucket = FakeBucket(page_size=page_size)
     watcher = watcher_of(bucket, limit=limit, reread=reread)
     jobs = [(number + random_.uniform(0, reread), f"{number:03}") for number in range(30)]
@@ -209,7 +274,8 @@ def test_nothing_inside_the_window_is_lost(random_: random.Random, limit: int, p
     async def live() -> None:
         for due, key in sorted(jobs):
             bucket.now = began + due
-            bucket.put(key)
+            parts = random_.randrange(3)
+            bucket.put(key, parts=parts, modified=bucket.now - random_.choice([0, 50, 86400]) if parts else None)
             match random_.randrange(4):
                 case 0:
                     await watcher.poll()
