@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_incremental.triggers import SQLIncrementalQueryTrigger as SQLIncrementalQueryTrigger
     from airflow_provider_incremental.triggers.asset import incremental_asset as incremental_asset
     from airflow_provider_incremental.wiring.asset_watermark import AssetWatermark as AssetWatermark
+    from airflow_provider_incremental.wiring.preflight import preflight as preflight
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ _HOMES = {
     "consume": "consumers.consume",
     "incremental_asset": "triggers.asset",
     "pending_batches": "consumers.pending",
+    "preflight": "wiring.preflight",
 }
 
 __all__ = list(_HOMES)

@@ -29,7 +29,7 @@ def parser() -> ArgumentParser:
     """Return the parser of every command."""
     root = ArgumentParser(
         prog="airflow-incremental",
-        description="Make the store's tables, look at watermarks, and move them.",
+        description="Make the store's tables, look at watermarks, move them, and look at what is to be watched.",
         epilog="Each command has help and examples of its own: airflow-incremental rewind --help",
     )
     root.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
@@ -39,10 +39,11 @@ def parser() -> ArgumentParser:
     _add_show(commands)
     _add_set(commands)
     _add_rewind(commands)
+    _add_preflight(commands)
     return root
 
 
-def _add(commands: Any, name: str, action: str, does: str, examples: str) -> ArgumentParser:
+def _add(commands: Any, name: str, action: str, does: str, examples: str, *, store: bool = True) -> ArgumentParser:
     command: ArgumentParser = commands.add_parser(
         name,
         help=does,
@@ -50,7 +51,8 @@ def _add(commands: Any, name: str, action: str, does: str, examples: str) -> Arg
         epilog=f"examples:\n{examples}",
         formatter_class=RawDescriptionHelpFormatter,
     )
-    command.add_argument("--store", metavar="STORE", help=_STORE)
+    if store:
+        command.add_argument("--store", metavar="STORE", help=_STORE)
     command.set_defaults(action=f"{_ACTIONS}.{action}", usage=command)
     return command
 
@@ -159,6 +161,25 @@ def _add_rewind(commands: Any) -> None:
     _add_rewatch(command)
     _add_force(command)
     command.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    _add_output(command)
+
+
+def _add_preflight(commands: Any) -> None:
+    command = _add(
+        commands,
+        "preflight",
+        "preflight:look",
+        "look at a table or a query before it is watched: access, types, uniqueness, NULLs, index, clocks; print the "
+        "statements that mend what is missing; exits with 1 when it could not be polled",
+        "  airflow-incremental preflight shop public.orders --cursor updated_at,id\n"
+        "  airflow-incremental preflight shop --sql 'SELECT id, name FROM orders' --cursor id --output json",
+        store=False,
+    )
+    command.add_argument("conn_id", metavar="CONN_ID", help="the Airflow connection of the database")
+    command.add_argument("table", nargs="?", metavar="TABLE", help="the table, or schema.table")
+    command.add_argument("--sql", metavar="QUERY", help="a query in place of TABLE")
+    command.add_argument("--cursor", nargs="+", required=True, metavar="COLUMN", help="the columns that give the order")
+    command.add_argument("--timezone", metavar="ZONE", help="the zone of a first cursor column without one")
     _add_output(command)
 
 

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     :param arguments: without the program's name; those of this process when not given.
-    :return: 0, or 1 when the action failed. Wrong usage exits with 2.
+    :return: 0, or 1 when the action failed or what it looked at is not in order. Wrong usage exits with 2.
     """
     given = parse(arguments)
     # Airflow then looks for connections in its database, as its own commands do.
@@ -36,13 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What Airflow and its plugins print or log while they load would spoil JSON.
         with _standard_output_to_error():
             module, _, name = given.action.partition(":")
-            text = getattr(import_module(module), name)(given)
+            said = getattr(import_module(module), name)(given)
     except IncrementalError as error:
         print(f"airflow-incremental: {without_secrets(str(error))}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    return _print(text)
+    text, status = said if isinstance(said, tuple) else (said, 0)
+    return _print(text) or int(status)
 
 
 @contextmanager

@@ -97,6 +97,11 @@ class Keyset:
         first = self._cursor[0]
         return self._limited(sa.select(first).where(first > instant).order_by(first.desc()), 1)
 
+    def count(self, most: int) -> Statement:
+        """Return the query of how many rows there are, up to a number."""
+        rows: Statement = sa.select(sa.literal_column("1").label("row_is_there")).select_from(self._relation)
+        return sa.select(sa.func.count()).select_from(self._limited(rows, most).subquery("some_rows"))
+
     def count_nulls(self) -> Statement:
         """Return the query of how many rows have no place in the order."""
         return sa.select(sa.func.count()).select_from(self._relation).where(self._is_null())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -25,7 +26,7 @@ from airflow_provider_incremental.wiring.airflow import aget_connection
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-__all__ = ["TLS_EXTRAS", "ConnectionReader", "S3ClientFactory", "named_extras"]
+__all__ = ["TLS_EXTRAS", "ConnectionReader", "S3ClientFactory", "named_extras", "reader_of"]
 
 TLS_EXTRAS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
@@ -97,22 +98,29 @@ class ConnectionReader(SqlReader):
     async def _opened(self) -> SqlReader:
         if self._reader is None:
             kind = (await aget_connection(self._conn_id)).conn_type
-            make = self._postgres if kind == "postgres" else self._engine
+            make = partial(_reader, kind, partial(aget_connection, self._conn_id))
             self._reader = _readers.lease(self._conn_id, make)
         return self._reader
 
-    def _postgres(self) -> SqlReader:
-        async def arguments() -> Mapping[str, Any]:
-            return _asyncpg_arguments(await aget_connection(self._conn_id))
 
-        return PostgresReader(arguments=arguments)
+def reader_of(connection: Connection) -> SqlReader:
+    """Return a reader of its own for a connection that was looked up already; the caller closes it."""
 
-    def _engine(self) -> SqlReader:
-        async def engine() -> Any:
-            connection = await aget_connection(self._conn_id)
-            return await sync_to_async(_engine_of)(connection)
+    async def known() -> Connection:
+        return connection
 
-        return EngineReader(engine=engine)
+    return _reader(connection.conn_type, known)
+
+
+def _reader(kind: str | None, look_up: Callable[[], Awaitable[Connection]]) -> SqlReader:
+    async def arguments() -> Mapping[str, Any]:
+        return _asyncpg_arguments(await look_up())
+
+    async def engine() -> Any:
+        connection = await look_up()
+        return await sync_to_async(_engine_of)(connection)
+
+    return PostgresReader(arguments=arguments) if kind == "postgres" else EngineReader(engine=engine)
 
 
 def named_extras(connection: Connection, names: Sequence[str]) -> dict[str, str]:

@@ -1,0 +1,40 @@
+"""What ``airflow-incremental preflight`` does."""
+
+from __future__ import annotations
+
+import textwrap
+from argparse import Namespace
+
+from airflow_provider_incremental.cli.output import as_json
+from airflow_provider_incremental.core.redact import one_line
+from airflow_provider_incremental.wiring.preflight import Finding, Preflight, preflight
+
+__all__ = ["look"]
+
+_WIDTH = 100
+
+
+def look(given: Namespace) -> tuple[str, int]:
+    """Look at a table or a query before it is watched; the status is 1 when it could not be polled."""
+    cursor = [name.strip() for word in given.cursor for name in word.split(",") if name.strip()]
+    arguments = {"table": given.table, "sql": given.sql, "cursor": cursor, "timezone": given.timezone}
+    found = preflight(given.conn_id, **arguments)
+    text = as_json(_json(found)) if given.output == "json" else _lines(found)
+    return text, 0 if found.ok else 1
+
+
+def _json(found: Preflight) -> dict[str, object]:
+    names = ("check", "level", "message", "ddl")
+    findings = [{name: getattr(finding, name) for name in names} for finding in found.findings]
+    return {"ok": found.ok, "findings": findings, "ddl": found.ddl}
+
+
+def _lines(found: Preflight) -> str:
+    lines = [line for finding in found.findings for line in _finding(finding)]
+    lines += ["", *(f"{statement};" for statement in found.ddl)] if found.ddl else []
+    return "\n".join(lines)
+
+
+def _finding(finding: Finding) -> list[str]:
+    head = f"{finding.level.upper():<8} {finding.check:<11} "
+    return textwrap.wrap(one_line(finding.message), _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
