@@ -1,4 +1,4 @@
-"""What `dev` can do: demo, test, check and bench, each in an environment that holds this project's wheel.
+"""What `dev` can do: demo, test, chaos, check and bench, each in an environment that holds this project's wheel.
 
 Needs nothing but the standard library: it runs before anything is installed.
 """
@@ -24,7 +24,7 @@ _SOURCES = ("src", "tests", "harness", "example_dags", "benchmarks", "dev")
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
     options, rest = _parser().parse_known_args(arguments)
-    if rest and options.command != "test":
+    if rest and options.command not in ("test", "chaos"):
         _parser().error(f"unknown arguments: {' '.join(rest)}")
     try:
         return _run(options, rest)
@@ -39,6 +39,8 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
     if options.command == "test":
         # Tests may install the one server that PyPI does not have, where they are root.
         _become(["-m", "pytest", *rest], airflow=options.airflow, more={"HARNESS_INSTALL": "1"})
+    if options.command == "chaos":
+        _become(["-m", "harness.chaos", "--json", str(options.json.absolute()), *rest], airflow=options.airflow)
     if options.command == "bench":
         _become(["-m", f"benchmarks.{options.name}", "--json", str(options.json.absolute())])
     return check()
@@ -85,6 +87,12 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--serve", action="store_true", help="keep it running until interrupted")
     test = commands.add_parser("test", help="run the tests; further arguments go to pytest")
     test.add_argument("--airflow", choices=list(AIRFLOW_VERSIONS), default=DEFAULT_AIRFLOW, help="the release to test")
+    chaos = commands.add_parser("chaos", help="break a real Airflow all the time, and account for every item")
+    chaos.add_argument(
+        "--airflow", choices=list(AIRFLOW_VERSIONS), default=DEFAULT_AIRFLOW, help="the release to break"
+    )
+    chaos.add_argument("--json", metavar="FILE", type=Path, required=True, help="where the figures go")
+    chaos.epilog = "--minutes N, --seed S, --only KIND and others go on to the run: see harness/chaos.py"
     commands.add_parser("check", help="run the gates: lint, format, types, rooms, budgets, wheel")
     bench = commands.add_parser("bench", help="run a benchmark")
     bench.add_argument("name", metavar="NAME", help="a module of benchmarks/")

@@ -6,12 +6,15 @@ directory of its own, so that one can be killed without asking while the others 
 
 from __future__ import annotations
 
+import re
 import sys
 import urllib.parse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+import psutil
 
 from harness import homes
 from harness.processes import (
@@ -35,6 +38,7 @@ __all__ = ["COMPONENTS", "AirflowDeployment"]
 T = TypeVar("T")
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+_COPY = re.compile(r"-\d+$")
 _START_TIMEOUT = 180
 _FINISHED = {"success", "failed"}
 
@@ -47,6 +51,7 @@ class AirflowDeployment:
     :param binaries: the ``bin`` of the environment whose Airflow is run.
     :param environment: more variables for every process, such as ``AIRFLOW_CONN_*``; they win.
     :param keep_home: leave the home, with its logs, behind.
+    :param triggerers: how many of them; the second one is the component ``triggerer-2``.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class AirflowDeployment:
         binaries: Path | None = None,
         environment: Mapping[str, str] | None = None,
         keep_home: bool = False,
+        triggerers: int = 1,
     ) -> None:
         self.home = homes.new_home("airflow")
         self.dags = dags or self.home / "dags"
@@ -66,6 +72,8 @@ class AirflowDeployment:
             home=self.home, dags=self.dags, binaries=self.binaries, metadata_url=metadata_url, ports=self.ports
         ) | dict(environment or {})
         self.rest = RestClient("127.0.0.1", self.ports["api"])
+        self.components = (*COMPONENTS, *(f"triggerer-{number}" for number in range(2, triggerers + 1)))
+        self._log_ports = dict(zip(self.components[len(COMPONENTS) :], free_ports(triggerers - 1), strict=True))
         self._keep_home = keep_home
         self._running: dict[str, Process] = {}
         self.dags.mkdir(exist_ok=True)
@@ -91,7 +99,7 @@ class AirflowDeployment:
     def start(self) -> None:
         """Make the tables, start all components and return when each of them is healthy."""
         self.cli("db", "migrate", timeout=_START_TIMEOUT)
-        for name in COMPONENTS:
+        for name in self.components:
             self.start_component(name)
         self.wait_for("the api-server answers", self.rest.is_up, timeout=_START_TIMEOUT)
         self.wait_for("all components are healthy", self._is_healthy, timeout=_START_TIMEOUT)
@@ -116,7 +124,11 @@ class AirflowDeployment:
             raise HarnessError(msg)
         cwd = self._cwd(name)
         cwd.mkdir(parents=True, exist_ok=True)
-        self._running[name] = spawn([self.binaries / "airflow", name], log=self.log(name), cwd=cwd, env=self.env)
+        env = self.env
+        if name in self._log_ports:
+            env = env | {"AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(self._log_ports[name])}
+        command = [self.binaries / "airflow", _COPY.sub("", name)]
+        self._running[name] = spawn(command, log=self.log(name), cwd=cwd, env=env)
 
     def kill_component(self, name: str) -> None:
         """End a component and all processes that it started by SIGKILL, as a power cut would."""
@@ -125,6 +137,18 @@ class AirflowDeployment:
     def stop_component(self, name: str, timeout: float = 30) -> None:
         """Ask a component to end, as a deployment does on an upgrade."""
         stop(self._running.pop(name), self._cwd(name), timeout=timeout)
+
+    def restart_ended(self) -> list[str]:
+        """Start again every component that has ended by itself, as a service manager does, and return their names."""
+        ended = [name for name, process in self._running.items() if process.poll() is not None]
+        for name in ended:
+            self.kill_component(name)
+            self.start_component(name)
+        return ended
+
+    def members(self, name: str) -> list[psutil.Process]:
+        """Return the processes of a running component, its leader first."""
+        return family(self._running[name], self._cwd(name))
 
     def log(self, name: str) -> Path:
         """Return the file that a component's output goes to."""
@@ -155,7 +179,7 @@ class AirflowDeployment:
 
     def logs(self) -> str:
         """Return the ends of all logs and the errors of the DAG files."""
-        parts = [tail(self.log(name)) for name in COMPONENTS]
+        parts = [tail(self.log(name)) for name in self.components]
         if "api-server" in self._running and self.rest.is_up():
             parts += [f"--- {error['filename']}\n{error['stack_trace']}" for error in self.import_errors()]
         return "\n".join(parts)

@@ -7,15 +7,16 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from harness import homes
 from harness.databases import DatabaseServer
-from harness.processes import HarnessError, free_ports, run, serving
+from harness.processes import HarnessError, Service, free_ports, run, serving
 
-__all__ = ["running"]
+__all__ = ["restartable", "running"]
 
 _LOGIN = "incremental"
 _SETTINGS = {
@@ -32,6 +33,17 @@ _SETTINGS = {
 @contextmanager
 def running() -> Iterator[DatabaseServer]:
     """Run a server until the context ends, then remove every trace of it."""
+    with restartable() as (server, _):
+        yield server
+
+
+@contextmanager
+def restartable(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[tuple[DatabaseServer, Service]]:
+    """Run a server that can be ended and started again.
+
+    :param settings: of the server, over those that every server here has. A commit that must survive a kill needs
+        ``synchronous_commit=on``.
+    """
     # The server refuses to run as root.
     user = "nobody" if os.geteuid() == 0 else None
     with homes.home("postgres", within=_open_folder() if user else None) as home:
@@ -44,10 +56,12 @@ def running() -> Iterator[DatabaseServer]:
             scheme="postgresql", host="127.0.0.1", port=port, user=_LOGIN, password=_LOGIN, database="postgres"
         )
         command = [binaries / "postgres", "-D", home / "data", "-h", server.host, "-p", str(port), "-k", home]
-        command += [argument for name, value in _SETTINGS.items() for argument in ("-c", f"{name}={value}")]
+        for name, value in (_SETTINGS | dict(settings)).items():
+            command += ["-c", f"{name}={value}"]
         # An interrupt asks for the shutdown that does not wait for clients to leave.
-        with serving("PostgreSQL", command, home=home, user=user, ready=server.answers, ask=signal.SIGINT):
-            yield server
+        ready = server.answers
+        with serving("PostgreSQL", command, home=home, user=user, ready=ready, ask=signal.SIGINT) as service:
+            yield server, service
 
 
 def _initialise(home: Path, binaries: Path, user: str | None) -> None:

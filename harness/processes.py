@@ -22,6 +22,7 @@ import psutil
 __all__ = [
     "Deadline",
     "HarnessError",
+    "Service",
     "family",
     "free_ports",
     "kill",
@@ -170,25 +171,66 @@ def serving(
     user: str | None = None,
     ask: signal.Signals | None = signal.SIGTERM,
     timeout: float = 120,
-) -> Iterator[Process]:
+) -> Iterator[Service]:
     """Run a server in its home from when it is ready until the context ends.
 
     :param ask: the signal that asks it to end; without one it is killed.
     """
-    log = home / "server.log"
-    process = spawn(command, log=log, cwd=home, user=user)
-
-    def is_ready() -> bool:
-        if process.poll() is not None:
-            msg = f"{name} ended with {process.returncode} while starting\n{tail(log)}"
-            raise HarnessError(msg)
-        return ready()
-
+    service = Service(name, command, home=home, ready=ready, user=user, ask=ask, timeout=timeout)
     try:
-        wait_until(f"{name} is ready", is_ready, timeout, explain=lambda: tail(log))
-        yield process
+        service.start()
+        yield service
     finally:
-        stop(process, home, ask=ask)
+        service.stop()
+
+
+class Service:
+    """A server that can be ended and started again, in the same home and on the same ports."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        home: Path,
+        ready: Callable[[], bool],
+        user: str | None,
+        ask: signal.Signals | None,
+        timeout: float,
+    ) -> None:
+        self._name = name
+        self._command = command
+        self._home = home
+        self._ready = ready
+        self._user = user
+        self._ask = ask
+        self._timeout = timeout
+        self._process: Process | None = None
+
+    def start(self) -> None:
+        """Start the server and return when it answers."""
+        log = self._home / "server.log"
+        process = self._process = spawn(self._command, log=log, cwd=self._home, user=self._user)
+
+        def is_ready() -> bool:
+            if process.poll() is not None:
+                msg = f"{self._name} ended with {process.returncode} while starting\n{tail(log)}"
+                raise HarnessError(msg)
+            return self._ready()
+
+        wait_until(f"{self._name} is ready", is_ready, self._timeout, explain=lambda: tail(log))
+
+    def stop(self) -> None:
+        """Ask the server to end, and kill what is left of it."""
+        process, self._process = self._process, None
+        if process is not None:
+            stop(process, self._home, ask=self._ask)
+
+    def kill(self) -> None:
+        """End the server at once, as a crash of its machine would."""
+        process, self._process = self._process, None
+        if process is not None:
+            kill(process, self._home)
 
 
 def family(process: Process | None, cwd: Path) -> list[psutil.Process]:

@@ -17,9 +17,9 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from harness import homes
-from harness.processes import HarnessError, free_ports, serving
+from harness.processes import HarnessError, Service, free_ports, serving
 
-__all__ = ["S3Server", "running"]
+__all__ = ["S3Server", "restartable", "running"]
 
 _PORTS = ("master", "volume", "filer", "s3")
 _ACTIONS = ["Admin", "Read", "Write", "List", "Tagging"]
@@ -70,6 +70,13 @@ class S3Server:
 @contextmanager
 def running() -> Iterator[S3Server]:
     """Run a server until the context ends, then remove every trace of it."""
+    with restartable() as (server, _):
+        yield server
+
+
+@contextmanager
+def restartable() -> Iterator[tuple[S3Server, Service]]:
+    """Run a server that can be ended and started again."""
     ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
     grpc = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
     server = S3Server(endpoint=f"http://127.0.0.1:{ports['s3']}")
@@ -77,8 +84,8 @@ def running() -> Iterator[S3Server]:
         with homes.home("s3") as home:
             command = _command(home, ports, grpc, server)
             # It takes a quarter of a minute to leave when asked, and has nothing worth keeping.
-            with serving("SeaweedFS", command, home=home, ready=server.answers, ask=None):
-                yield server
+            with serving("SeaweedFS", command, home=home, ready=server.answers, ask=None) as service:
+                yield server, service
     finally:
         # The server puts these where no option reaches.
         for part, port in grpc.items():

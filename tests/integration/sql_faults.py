@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_provider_incremental.core.errors import SourceError
+from harness.tcp_proxy import Proxy, proxy_to
 from tests.integration.sql_stage import Database
-from tests.integration.tcp_proxy import Proxy, proxy_to
 
 
 @contextlib.asynccontextmanager
