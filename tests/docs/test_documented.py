@@ -126,7 +126,7 @@ def test_every_command_is_documented() -> None:
     """The page on the store shows each command of the command line, and none that is not there."""
     every = set(commands(parser()))
     shown = documented_commands(text_of(DOCS / "store.md"))
-    assert {"list", "show", "set", "rewind", "db", "preflight"} == {command[0] for command in every}
+    assert {"list", "show", "set", "rewind", "db", "preflight", "notify"} == {command[0] for command in every}
     assert every <= shown
     assert {command[0] for command in documented_commands(text_of(*PAGES))} <= {command[0] for command in every}
 

@@ -40,6 +40,7 @@ def parser() -> ArgumentParser:
     _add_set(commands)
     _add_rewind(commands)
     _add_preflight(commands)
+    _add_notify(commands)
     return root
 
 
@@ -181,6 +182,19 @@ def _add_preflight(commands: Any) -> None:
     command.add_argument("--cursor", nargs="+", required=True, metavar="COLUMN", help="the columns that give the order")
     command.add_argument("--timezone", metavar="ZONE", help="the zone of a first cursor column without one")
     _add_output(command)
+
+
+def _add_notify(commands: Any) -> None:
+    command = _add(
+        commands,
+        "notify",
+        "notify:sql",
+        'print the SQL with which a table of PostgreSQL notifies a channel, for listen="CHANNEL"; connects to nothing',
+        "  airflow-incremental notify public.orders orders > notify.sql",
+        store=False,
+    )
+    command.add_argument("table", metavar="TABLE", help="the table, or schema.table")
+    command.add_argument("channel", metavar="CHANNEL", help="the channel that the trigger listens on")
 
 
 def _add_watermark(command: ArgumentParser) -> None:

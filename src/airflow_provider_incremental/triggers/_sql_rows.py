@@ -8,11 +8,15 @@ from typing import Unpack
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.source import Source
 from airflow_provider_incremental.sources.sql_arguments import Payload, SqlSelection, check_sql_arguments
-from airflow_provider_incremental.sources.sql_rows import SqlRowSource
+from airflow_provider_incremental.sources.sql_notify import check_channel
+from airflow_provider_incremental.sources.sql_source import SqlSource
 from airflow_provider_incremental.triggers._base import IncrementalTrigger, Seconds, TriggerOptions, as_seconds
 from airflow_provider_incremental.wiring.connections import ConnectionReader
+from airflow_provider_incremental.wiring.notifications import ConnectionNotifications
 
 __all__ = ["SQLIncrementalQueryTrigger"]
+
+_LISTENING_APART = 2.0
 
 
 class SQLIncrementalQueryTrigger(IncrementalTrigger):
@@ -38,6 +42,9 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
         a timestamp: give the longest time that a writing transaction takes, since its rows appear when it commits.
     :param timezone: the zone whose wall clock a first cursor column without zone holds, such as ``"Asia/Kolkata"``; by
         default the database's own.
+    :param listen: a channel of PostgreSQL's: its notifications wake the trigger at once, and polls stay the safety net.
+        ``airflow-incremental notify TABLE CHANNEL`` prints the SQL of the table's part. Events may then be 2 seconds
+        apart, unless announce_interval says otherwise.
     :param options: :class:`IncrementalTrigger` describes namespace, key, announce_interval and redeliver_after.
     :raises ConfigurationError: in a DAG file, for an argument that cannot be used.
 
@@ -63,6 +70,7 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
         poll_interval: Seconds = 30,
         settle: Seconds = 1,
         timezone: str | None = None,
+        listen: str | None = None,
         **options: Unpack[TriggerOptions],
     ) -> None:
         self.selection: SqlSelection = check_sql_arguments(
@@ -75,6 +83,9 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
             settle=as_seconds("settle", settle),
             timezone=timezone,
         )
+        self.listen = None if listen is None else check_channel(listen)
+        if listen is not None and options.get("announce_interval") is None:
+            options["announce_interval"] = min(as_seconds("poll_interval", poll_interval), _LISTENING_APART)
         super().__init__(asset_name=asset_name, max_items=max_rows, poll_interval=poll_interval, **options)
         if not isinstance(conn_id, str) or not conn_id:
             raise ConfigurationError(f"conn_id={conn_id!r} is not the id of a connection; give a text")
@@ -82,6 +93,11 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
 
     def create_source(self) -> Source:
         """Return the source; it connects at its first poll."""
-        return SqlRowSource(
-            reader=ConnectionReader(conn_id=self.conn_id), conn_id=self.conn_id, selection=self.selection
+        conn_id, channel = self.conn_id, self.listen
+        return SqlSource(
+            reader=ConnectionReader(conn_id=conn_id),
+            conn_id=conn_id,
+            selection=self.selection,
+            notifications=None if channel is None else ConnectionNotifications(conn_id=conn_id, channel=channel),
+            clock=self.clock,
         )

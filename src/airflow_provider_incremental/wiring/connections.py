@@ -26,7 +26,7 @@ from airflow_provider_incremental.wiring.airflow import aget_connection
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-__all__ = ["TLS_EXTRAS", "ConnectionReader", "S3ClientFactory", "named_extras", "reader_of"]
+__all__ = ["TLS_EXTRAS", "ConnectionReader", "S3ClientFactory", "asyncpg_arguments", "named_extras", "reader_of"]
 
 TLS_EXTRAS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
@@ -114,7 +114,7 @@ def reader_of(connection: Connection) -> SqlReader:
 
 def _reader(kind: str | None, look_up: Callable[[], Awaitable[Connection]]) -> SqlReader:
     async def arguments() -> Mapping[str, Any]:
-        return _asyncpg_arguments(await look_up())
+        return asyncpg_arguments(await look_up())
 
     async def engine() -> Any:
         connection = await look_up()
@@ -129,7 +129,8 @@ def named_extras(connection: Connection, names: Sequence[str]) -> dict[str, str]
     return {name: str(extra[name]) for name in names if extra.get(name)}
 
 
-def _asyncpg_arguments(connection: Connection) -> dict[str, Any]:
+def asyncpg_arguments(connection: Connection) -> dict[str, Any]:
+    """Return what :func:`asyncpg.connect` takes for a connection of type ``postgres``."""
     tls = named_extras(connection, TLS_EXTRAS)
     return {
         "host": connection.host,

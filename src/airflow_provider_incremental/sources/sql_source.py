@@ -1,0 +1,126 @@
+"""The SQL source as a trigger runs it: rows by keyset polling, woken by notifications where there are any."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Collection
+from dataclasses import replace
+from typing import Protocol
+
+from airflow_provider_incremental.core.clock import Clock, SystemClock
+from airflow_provider_incremental.core.source import Found
+from airflow_provider_incremental.core.watermark import Cursor
+from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_plan import Plan
+from airflow_provider_incremental.sources.sql_preflight import advice
+from airflow_provider_incremental.sources.sql_readers import SqlReader
+from airflow_provider_incremental.sources.sql_rows import SqlRowSource
+
+__all__ = ["Notifications", "SqlSource"]
+
+_SOONEST = 0.25
+_LATEST = 60.0
+
+
+class Notifications(Protocol):
+    """News of one channel."""
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps them from being heard at present, in one line."""
+
+    async def open(self) -> None:
+        """Begin to listen; again is harmless.
+
+        :raises SourceError: when the database has no notifications.
+        """
+
+    async def news(self) -> None:
+        """Wait until there may be something new since the last return."""
+
+    async def aclose(self) -> None:
+        """Listen no more."""
+
+
+class SqlSource(SqlRowSource):
+    """Rows above a cursor, and what goes with them.
+
+    A notification wakes the source at once. The row that it was about may have to wait until its stamp is ``settle``
+    seconds old, or another transaction has ended: so it wakes again after that time, and ever later up to a minute.
+
+    :param notifications: what wakes the source between two polls; closed with it.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: SqlReader,
+        conn_id: str,
+        selection: SqlSelection,
+        notifications: Notifications | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(reader=reader, conn_id=conn_id, selection=selection)
+        self._settle = selection.settle
+        self._notifications = notifications
+        self._clock = clock or SystemClock()
+        self._echoes: list[float] = []
+        self._advised: Plan | None = None
+        self._advice: str | None = None
+
+    async def poll(self, low: Cursor, limit: int, seen: Collection[bytes]) -> Found:
+        """Return the rows above ``low``.
+
+        :raises SourceError: when the selection cannot be read as configured, or the cursor does not fit it.
+        """
+        if self._notifications is not None:
+            await self._notifications.open()
+        found = await super().poll(low, limit, seen)
+        return replace(found, note=found.note or self._deafness or await self._advised_once())
+
+    def changed(self) -> Awaitable[None] | None:
+        """Return what to wait for beside the next poll, when the source listens."""
+        return None if self._notifications is None else self._wake(self._notifications)
+
+    async def aclose(self) -> None:
+        """Give back the reader, and listen no more."""
+        if self._notifications is not None:
+            await self._notifications.aclose()
+        await super().aclose()
+
+    @property
+    def _deafness(self) -> str | None:
+        trouble = None if self._notifications is None else self._notifications.trouble
+        return None if trouble is None else f"not listening, polls go on: {trouble}"
+
+    async def _advised_once(self) -> str | None:
+        plan = self._plan
+        if plan is not None and plan is not self._advised:
+            self._advised, self._advice = plan, await advice(self._reader, plan)
+        return self._advice
+
+    async def _wake(self, notifications: Notifications) -> None:
+        told = asyncio.ensure_future(notifications.news())
+        late = [asyncio.ensure_future(self._clock.sleep(self._until_echo()))] if self._echoes else []
+        try:
+            await asyncio.wait([told, *late], return_when=asyncio.FIRST_COMPLETED)
+            if told.done():
+                told.result()
+                self._echoes = self._after_news()
+            else:
+                self._echoes = self._echoes[1:]
+        finally:
+            for task in (told, *late):
+                task.cancel()
+
+    def _until_echo(self) -> float:
+        return max(self._echoes[0] - self._clock.monotonic(), 0.0)
+
+    def _after_news(self) -> list[float]:
+        """Return when to look again for what the news were about: after the settle time, and then ever later."""
+        now, delay = self._clock.monotonic(), max(self._settle, _SOONEST) * 1.05
+        echoes = []
+        while delay < _LATEST:
+            echoes.append(now + delay)
+            delay *= 2
+        return echoes
