@@ -119,3 +119,14 @@ class AnnouncementTests:
         """A watermark that was forgotten meanwhile is not announced, and none is made."""
         assert await store.begin_announcement(KEY, 1, 30) == 30
         assert await store.load(KEY) is None
+
+    async def test_the_longest_times(self, store: WatermarkStore) -> None:
+        """Ten years, the longest time that a trigger takes, is a time like any other."""
+        ten_years = 10 * 366 * 86400.0
+        await log_of(store, 1)
+        assert seqs(await store.due(KEY, ten_years)) == [1]
+        assert await store.begin_announcement(KEY, 1, ten_years) == 0
+        await store.confirm(KEY, [1])
+        await store.subscribe(ORDERS, "load", "earliest")
+        assert await store.due(KEY, ten_years) == []
+        assert (await taken(store, lease=ten_years)).batch.seq == 1

@@ -10,7 +10,6 @@ import asyncio
 import datetime as dt
 import json
 import logging
-import math
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any, ClassVar, TypedDict
@@ -45,6 +44,8 @@ Seconds = float | dt.timedelta
 
 _RETRY = 5.0
 _SHORTEST = 0.01
+_LONGEST = 10 * 366 * 86400.0
+"""Seconds: counted from now, a longer time leaves the calendar of Python or of a store's database."""
 _INFER_AFTER = 10.0
 """Seconds after which an event counts as stored where Airflow does not tell: its loops take one or two."""
 
@@ -270,11 +271,11 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
 def as_seconds(name: str, value: Any, *, least: float = 0.0) -> float:
     """Return a length of time in seconds.
 
-    :raises ConfigurationError: when it is not one, or shorter than ``least``.
+    :raises ConfigurationError: when it is not one, shorter than ``least``, or longer than ten years.
     """
     seconds = value.total_seconds() if isinstance(value, dt.timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not least <= seconds < math.inf:
-        remedy = f"give {least:g} or more seconds, or a timedelta"
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not least <= seconds <= _LONGEST:
+        remedy = f"give {least:g} seconds to ten years ({_LONGEST:.0f}), or a timedelta"
         raise ConfigurationError(f"{name}={value!r} is not a length of time that can be used; {remedy}")
     return float(seconds)
 
