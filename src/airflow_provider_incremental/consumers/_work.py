@@ -7,7 +7,8 @@ from typing import Any
 
 from airflow_provider_incremental.core.batch import BatchKind, Claim
 from airflow_provider_incremental.core.intake import Intake, Taken
-from airflow_provider_incremental.core.watermark import Cursor, WatermarkKey
+from airflow_provider_incremental.core.watermark import Cursor, Watches, WatermarkKey
+from airflow_provider_incremental.sources.sql_range import ParamStyle, RangeCondition, RowRange, range_between
 from airflow_provider_incremental.wiring.sync import StoreSession
 
 __all__ = ["ClaimedBatch", "Work"]
@@ -27,7 +28,7 @@ class ClaimedBatch:
     :ivar watermark: the key of the watermark that it belongs to.
     """
 
-    def __init__(self, claim: Claim, acknowledge: Callable[[], None]) -> None:
+    def __init__(self, claim: Claim, acknowledge: Callable[[], None], watches: Callable[[], Watches | None]) -> None:
         batch = claim.batch
         self.id: str = batch.id
         self.seq: int = batch.seq
@@ -39,6 +40,7 @@ class ClaimedBatch:
         self.attempt: int = claim.attempt
         self.watermark: WatermarkKey = batch.key
         self._acknowledge = acknowledge
+        self._watches = watches
 
     def __repr__(self) -> str:
         """Return a line that tells the batch from others."""
@@ -51,12 +53,42 @@ class ClaimedBatch:
         """
         self._acknowledge()
 
+    def where(
+        self, paramstyle: ParamStyle = "pyformat", *, alias: str | None = None, dialect: str | None = None
+    ) -> RangeCondition:
+        """Return the condition of the batch's rows for a query of your own, and its parameters. SQL sources only.
+
+        What a query with it finds is what is there when it runs: of rows that were changed since the batch was found,
+        those whose cursor has moved on are not in it any more, and come with a later batch.
+
+        :param paramstyle: how the driver writes parameters: ``"pyformat"`` and ``"format"`` (psycopg, MySQL's),
+            ``"qmark"`` (SQLite, ODBC), ``"named"`` (SQLAlchemy's text, Oracle), ``"numeric"``, ``"dollar"`` (asyncpg).
+        :param alias: what the table is called in your query.
+        :param dialect: whose quotes names get that need some, such as ``"mysql"``; by default the standard's.
+        :raises ConfigurationError: when the batch is not one of rows, or an argument cannot be used.
+
+        >>> condition, parameters = batch.where()  # doctest: +SKIP
+        >>> hook.get_records(f"SELECT * FROM orders WHERE {condition}", parameters=parameters)  # doctest: +SKIP
+        """
+        return self._range().condition(paramstyle, alias=alias, dialect=dialect)
+
+    def where_clause(self, table: Any = None) -> Any:
+        """Return the same condition for SQLAlchemy: ``select(orders).where(batch.where_clause(orders))``.
+
+        :param table: the table, alias or subquery whose columns are meant; by default columns without a table.
+        :raises ConfigurationError: when the batch is not one of rows.
+        """
+        return self._range().clause(table)
+
+    def _range(self) -> RowRange:
+        return range_between(self._watches(), self.low, self.high)
+
 
 class Work:
     """A batch that this task has taken, until it is acknowledged or given back, whichever comes first."""
 
     def __init__(self, taken: Taken, intake: Intake, session: StoreSession) -> None:
-        self.batch = ClaimedBatch(taken.claim, self.acknowledge)
+        self.batch = ClaimedBatch(taken.claim, self.acknowledge, self._watches)
         self._taken: Taken | None = taken
         self._intake = intake
         self._session = session
@@ -75,3 +107,7 @@ class Work:
         taken, self._taken = self._taken, None
         if taken is not None:
             self._session.run(self._intake.give_back(taken, error))
+
+    def _watches(self) -> Watches | None:
+        watermark = self._session.run(self._session.store.load(self.batch.watermark))
+        return None if watermark is None else watermark.watches

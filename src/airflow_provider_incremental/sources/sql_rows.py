@@ -63,7 +63,7 @@ class SqlRowSource(Source):
     def watches(self) -> Watches:
         """The connection with the table or a hash of the query, and the names of the cursor columns."""
         names = self._selection.cursor
-        odd = any("," in name or name.strip() != name for name in names)
+        odd = any("," in name or name.strip() != name or name.startswith("[") for name in names)
         cursor = json.dumps(list(names)) if odd else ",".join(names)
         return Watches(source=f"sql://{self._conn_id}/{self._selection.name}", cursor=cursor)
 

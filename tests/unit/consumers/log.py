@@ -26,11 +26,14 @@ def in_store(work: Callable[[WatermarkStore], Any]) -> Any:
     return asyncio.run(run())
 
 
-def commit(*batches: list[Any], key: WatermarkKey = ORDERS) -> list[str]:
-    """Commit batches of these items, and return their ids."""
+_LIST = Watches(source="list", cursor="n")
+
+
+def commit(*batches: list[Any], key: WatermarkKey = ORDERS, watches: Watches = _LIST) -> list[str]:
+    """Commit batches of these items, each up to their number, and return their ids."""
 
     async def work(store: WatermarkStore) -> list[str]:
-        watermark = await store.register(key, Watches(source="list", cursor="n"))
+        watermark = await store.register(key, watches)
         new = [NewBatch(low=None, high=len(items), items=items, count=len(items)) for items in batches]
         _, committed = await store.commit(watermark, new[-1].high, new, PollReport())
         return [batch.id for batch in committed]
