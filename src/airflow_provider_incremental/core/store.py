@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
 from airflow_provider_incremental.core.source import NOTHING, Pieces
+from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus, DeadBatch, JournalEntry
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 
 __all__ = ["RETURNS_WITHIN", "ConsumerStart", "Selector", "WatermarkStore"]
@@ -97,10 +98,10 @@ class WatermarkStore(Protocol):
         """Return the batches that should be announced now, oldest first.
 
         Those that were never confirmed, but for those that were announced before (:meth:`begin_announcement`) and that
-        every known consumer, of at least one, has acknowledged; and those confirmed at least ``redeliver_after``
-        seconds ago that a known consumer has not acknowledged, unless that consumer holds a valid lease on this
-        watermark. Consumers that last subscribed or acknowledged :data:`RETURNS_WITHIN` seconds ago, or earlier, do
-        not count. Baselines never.
+        every known consumer, of at least one, has finished; and those confirmed at least ``redeliver_after`` seconds
+        ago that a known consumer has not finished and that do not wait to be tried again, unless that consumer holds a
+        valid lease on this watermark. Consumers that last subscribed or acknowledged :data:`RETURNS_WITHIN` seconds
+        ago, or earlier, do not count. Baselines never.
 
         :param skip: sequence numbers that are being announced right now.
         :param inline_bytes: batches whose items take at most so many bytes come with them: of the oldest, as
@@ -111,7 +112,7 @@ class WatermarkStore(Protocol):
         """Record that the batches that are due, up to a number, are announced now; or say how long that has to wait.
 
         Of two calls within ``interval`` seconds, by whomever, one records it. Before that, whatever was announced
-        before and is not due any more, since every known consumer has acknowledged it, is confirmed.
+        before and is not due any more, since every known consumer has finished it, is confirmed.
 
         :return: 0 when it is recorded; otherwise after how many seconds to ask what is due again, at most ``interval``.
         """
@@ -132,16 +133,25 @@ class WatermarkStore(Protocol):
         """
 
     async def claim(
-        self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None = None
+        self,
+        selector: Selector,
+        consumer: str,
+        holder: str,
+        lease: float,
+        batch_id: str | None = None,
+        *,
+        ordered: bool = False,
     ) -> Claim | None:
-        """Take the oldest batch that the consumer has not acknowledged and nobody holds, with its items; or None.
+        """Take the oldest batch that the consumer has not finished and nobody holds, with its items; or None.
 
-        "Oldest" is by commit time, then by sequence number. A lease that has run out is nobody's. Two claims at once
-        never get the same batch.
+        "Oldest" is by commit time, then by sequence number. A lease that has run out is nobody's. Finished is what was
+        acknowledged, or is dead. Two claims at once never get the same batch.
 
         :param holder: a text that no other claim uses.
         :param lease: seconds for which the batch is the holder's.
         :param batch_id: take this batch, or none.
+        :param ordered: of each watermark, take the oldest unfinished batch or none: not while it is held, or waits to
+            be tried again.
         """
 
     async def renew(self, claim: Claim, lease: float) -> Claim:
@@ -157,11 +167,38 @@ class WatermarkStore(Protocol):
             took, is still good).
         """
 
-    async def release(self, claim: Claim, error: str | None = None) -> None:
-        """Give a batch back, to be claimed again; the error is kept with the attempt. A lost lease is ignored."""
+    async def release(
+        self, claim: Claim, error: str | None = None, *, retry_after: float = 0.0, dead: bool = False
+    ) -> None:
+        """Give a batch back, to be claimed again; the error is kept with the attempt. A lost lease is ignored.
 
-    async def pending(self, selector: Selector, consumer: str, limit: int = 1000) -> list[Batch]:
-        """Return the batches that a known consumer has not acknowledged, oldest first, without items, held or not."""
+        :param error: what went wrong; None when nothing did, and the attempt is not counted.
+        :param retry_after: seconds for which nobody can claim it.
+        :param dead: do not give it back but set it aside: it counts as finished until it is replayed.
+        """
+
+    async def bury(self, selector: Selector, consumer: str, max_attempts: int) -> list[DeadBatch]:
+        """Set aside what a consumer took so often, did not finish, and does not hold: those whose workers all died.
+
+        :return: the batches that are dead by this call.
+        """
+
+    async def pending(self, selector: Selector, consumer: str, limit: int = 1000, *, free: bool = False) -> list[Batch]:
+        """Return the batches that a known consumer has not finished, oldest first, without items.
+
+        :param free: only those that could be claimed now.
+        """
+
+    async def dead_batches(
+        self, selector: Selector | None = None, consumer: str | None = None, limit: int = 1000
+    ) -> list[DeadBatch]:
+        """Return the batches that were set aside, of one consumer or of all, oldest first."""
+
+    async def consumers(self, selector: Selector | None = None) -> list[ConsumerStatus]:
+        """Return every known consumer of every selected watermark, by watermark and name."""
+
+    async def unsubscribe(self, selector: Selector, consumer: str, act: Act | None = None) -> list[WatermarkKey]:
+        """Forget a consumer with its claims: nothing is kept or announced for it. Returns where it was known."""
 
     async def acknowledged(self, selector: Selector, consumer: str, batch_id: str) -> bool:
         """Whether the consumer has acknowledged this batch."""
@@ -172,17 +209,48 @@ class WatermarkStore(Protocol):
     async def list_watermarks(self, selector: Selector | None = None) -> list[Watermark]:
         """Return watermarks by asset name, namespace and key."""
 
-    async def rewind(self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False) -> Watermark:
+    async def replay(
+        self,
+        key: WatermarkKey,
+        first_seq: int,
+        last_seq: int,
+        *,
+        consumer: str | None = None,
+        dead_only: bool = False,
+        act: Act | None = None,
+    ) -> dict[str, int]:
+        """Give batches of the log to a consumer again, or to all that are known, also such as are before its start.
+
+        What is held at the time is left to its holder. Attempts count from 1 again.
+
+        :param dead_only: only those that are dead.
+        :return: how many batches each consumer gets.
+        """
+
+    async def prune(self, key: WatermarkKey, older_than: float, before_seq: int, limit: int = 1000) -> int:
+        """Delete the oldest batches that nobody needs, with their claims; returns how many, at most ``limit``.
+
+        Those that were committed over ``older_than`` seconds ago, stand before ``before_seq``, were announced, and that
+        every known consumer, if any, has acknowledged. What is dead for somebody stays.
+        """
+
+    async def journal(self, key: WatermarkKey | None = None, limit: int = 100) -> list[JournalEntry]:
+        """Return what was done by hand with an :class:`Act`, newest first; also of watermarks that were forgotten."""
+
+    async def rewind(
+        self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False, act: Act | None = None
+    ) -> Watermark:
         """Set the cursor to any position, whatever the version; a poll under way gets a conflict.
 
         :param reread: items that were delivered before are delivered again when the next polls read them, also inside
             the lateness window.
         :param rewatch: forget what is watched, and what its source remembered: the next trigger that comes may bring
             another source.
+        :param act: recorded in the journal, in the same transaction; None records nothing. So everywhere.
         :return: the watermark, made when there was none; it counts as started.
         """
 
-    async def rewatch(self, key: WatermarkKey) -> Watermark | None:
+    async def rewatch(self, key: WatermarkKey, act: Act | None = None) -> Watermark | None:
         """Forget what is watched and keep the position, or that there is none yet: any source may come next.
 
         What the source remembered is forgotten as well. A poll under way gets a conflict.
@@ -190,7 +258,7 @@ class WatermarkStore(Protocol):
         :return: the watermark, or None when there is none.
         """
 
-    async def forget(self, key: WatermarkKey) -> bool:
+    async def forget(self, key: WatermarkKey, act: Act | None = None) -> bool:
         """Delete a watermark with its batches, claims and consumers; whether there was one."""
 
     async def aclose(self) -> None:

@@ -11,6 +11,7 @@ from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch
 from airflow_provider_incremental.core.errors import LeaseLostError, StoreError
 from airflow_provider_incremental.core.source import Pieces
 from airflow_provider_incremental.core.store import RETURNS_WITHIN, ConsumerStart
+from airflow_provider_incremental.core.upkeep import ConsumerStatus
 from airflow_provider_incremental.core.values import dumps, loads
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey, WatermarkStatus
 
@@ -19,7 +20,7 @@ from airflow_provider_incremental.core.watermark import Cursor, PollReport, Wate
 class Work:
     """What one consumer did with one batch last."""
 
-    state: Literal["claimed", "released", "acknowledged"]
+    state: Literal["claimed", "released", "acknowledged", "dead"]
     holder: str
     attempt: int
     lease_until: dt.datetime
@@ -28,6 +29,14 @@ class Work:
     def held(self, now: dt.datetime) -> bool:
         return self.state == "claimed" and self.lease_until > now
 
+    def free(self, now: dt.datetime) -> bool:
+        return self.state in ("claimed", "released") and self.lease_until <= now
+
+    def give_back(self, error: str | None, until: dt.datetime, *, dead: bool) -> None:
+        self.state = "dead" if dead else "released"
+        self.attempt -= error is None
+        self.error, self.lease_until = error, until
+
 
 @dataclass(slots=True)
 class Consumer:
@@ -35,24 +44,25 @@ class Consumer:
 
     start_seq: int
     seen_at: dt.datetime
+    first_seen_at: dt.datetime
     work: dict[int, Work] = field(default_factory=dict)
 
     def returns(self, now: dt.datetime) -> bool:
         return (now - self.seen_at).total_seconds() < RETURNS_WITHIN
 
-    def acknowledged(self, batch: Batch) -> bool:
+    def finished(self, batch: Batch) -> bool:
         work = self.work.get(batch.seq)
-        return work is not None and work.state == "acknowledged"
+        return work is not None and work.state in ("acknowledged", "dead")
 
     def wants(self, batch: Batch) -> bool:
-        return batch.kind != "baseline" and batch.seq > self.start_seq and not self.acknowledged(batch)
+        return batch.kind != "baseline" and batch.seq > self.start_seq and not self.finished(batch)
 
     def holds_any(self, now: dt.datetime) -> bool:
         return any(work.held(now) for work in self.work.values())
 
     def can_take(self, batch: Batch, now: dt.datetime) -> bool:
         work = self.work.get(batch.seq)
-        return self.wants(batch) and (work is None or not work.held(now))
+        return self.wants(batch) and (work is None or work.free(now))
 
     def take(self, batch: Batch, holder: str, until: dt.datetime) -> Work:
         before = self.work.get(batch.seq)
@@ -76,10 +86,10 @@ class Logged:
 
 @dataclass(slots=True)
 class Record:
-    """A watermark with everything that belongs to it: batch ``n`` stands at ``log[n - 1]``."""
+    """A watermark with everything that belongs to it: the log by sequence number, oldest first."""
 
     watermark: Watermark
-    log: list[Logged] = field(default_factory=list)
+    log: dict[int, Logged] = field(default_factory=dict)
     consumers: dict[str, Consumer] = field(default_factory=dict)
     announced_at: dt.datetime | None = None
     announced_seq: int = 0
@@ -96,15 +106,15 @@ class Record:
     def settled(self, batch: Batch, now: dt.datetime) -> bool:
         """Whether there is nobody left to be told of a batch once more."""
         consumers = self.returning(now)
-        everybody = bool(consumers) and all(each.acknowledged(batch) for each in consumers)
+        everybody = bool(consumers) and all(each.finished(batch) for each in consumers)
         return everybody and batch.seq <= self.announced_seq
 
     def due(self, redeliver_after: float, skip: Collection[int], now: dt.datetime) -> list[Logged]:
-        others = [each for each in self.log if each.batch.seq not in skip]
+        others = [each for each in self.log.values() if each.batch.seq not in skip]
         return [each for each in others if is_due(self, each.batch, redeliver_after, now)]
 
     def begin_announcement(self, up_to_seq: int, interval: float, now: dt.datetime) -> float:
-        for each in self.log:
+        for each in self.log.values():
             if each.batch.announced_at is None and self.settled(each.batch, now):
                 each.batch = replace(each.batch, announced_at=now)
         wait = 0.0 if self.announced_at is None else interval - (now - self.announced_at).total_seconds()
@@ -114,12 +124,12 @@ class Record:
         return 0.0
 
     def move(self, cursor: Cursor, new: Sequence[Logged], report: PollReport, now: dt.datetime) -> None:
-        self.log += new
+        self.log |= {each.batch.seq: each for each in new}
         self.watermark = replace(
             self.watermark,
             cursor=cursor,
             version=self.watermark.version + 1,
-            last_seq=len(self.log),
+            last_seq=self.watermark.last_seq + len(new),
             moved_at=now,
             status=reported(self.watermark.status, report, now),
         )
@@ -134,6 +144,48 @@ class Record:
         self.watermark = replace(self.watermark, watches=None)
         self.pieces.clear()
 
+    def status(self, name: str) -> ConsumerStatus:
+        known = self.consumers[name]
+        batches = [each.batch for each in self.log.values()]
+        unfinished = [batch.seq for batch in batches if known.wants(batch)]
+        return ConsumerStatus(
+            key=self.watermark.key,
+            consumer=name,
+            start_seq=known.start_seq,
+            done_seq=min(unfinished, default=self.watermark.last_seq + 1) - 1,
+            pending=len(unfinished),
+            dead=sum(work.state == "dead" for work in known.work.values()),
+            first_seen_at=known.first_seen_at,
+            last_seen_at=known.seen_at,
+        )
+
+    def replay(self, name: str, first_seq: int, last_seq: int, *, dead_only: bool, now: dt.datetime) -> int:
+        known = self.consumers[name]
+        before = {seq for seq in self.log if first_seq <= seq <= last_seq} - {
+            seq for seq, each in self.log.items() if known.wants(each.batch) or each.batch.kind == "baseline"
+        }
+        if dead_only:
+            before = {seq for seq in before if seq in known.work and known.work[seq].state == "dead"}
+        if before and min(before) <= known.start_seq:
+            skipped = Work("acknowledged", "before the start", 0, now)
+            for seq in range(min(before), known.start_seq + 1):
+                known.work.setdefault(seq, replace(skipped))
+            known.start_seq = min(before) - 1
+        for seq in before:
+            known.work.pop(seq, None)
+        if before:
+            known.seen_at = now
+        return len(before)
+
+    def needless(self, before_seq: int, old: dt.datetime) -> list[int]:
+        done = min((self.status(name).done_seq for name in self.consumers), default=self.watermark.last_seq)
+        dead = {seq for known in self.consumers.values() for seq, work in known.work.items() if work.state == "dead"}
+        return [
+            seq
+            for seq, each in self.log.items()
+            if seq < before_seq and seq <= done and seq not in dead and _told(each.batch) and _before(each.batch, old)
+        ]
+
     def remembered(self, prefix: str, after: str) -> list[tuple[str, bytes]]:
         return [piece for piece in sorted(self.pieces.items()) if piece[0].startswith(prefix) and piece[0] > after]
 
@@ -143,6 +195,22 @@ class Record:
                 self.pieces.pop(name, None)
             else:
                 self.pieces[name] = bytes(piece)
+
+
+def _told(batch: Batch) -> bool:
+    return batch.announced_at is not None or batch.kind == "baseline"
+
+
+def _before(batch: Batch, instant: dt.datetime) -> bool:
+    return batch.committed_at is not None and batch.committed_at < instant
+
+
+def firsts(wanted: Sequence[tuple[Logged, Consumer]]) -> list[tuple[Logged, Consumer]]:
+    """Of each watermark, the oldest batch that its consumer has not finished."""
+    of_key: dict[WatermarkKey, tuple[Logged, Consumer]] = {}
+    for each in wanted:
+        of_key.setdefault(each[0].batch.key, each)
+    return list(of_key.values())
 
 
 def copied(value: Any) -> Any:
@@ -188,13 +256,13 @@ def is_due(record: Record, batch: Batch, redeliver_after: float, now: dt.datetim
         return not record.settled(batch, now)
     if batch.announced_at > now - dt.timedelta(seconds=redeliver_after):
         return False
-    return any(consumer.wants(batch) and not consumer.holds_any(now) for consumer in record.returning(now))
+    return any(consumer.can_take(batch, now) and not consumer.holds_any(now) for consumer in record.returning(now))
 
 
 def first_seq(record: Record, start: ConsumerStart, named: Collection[str]) -> int:
     if start == "earliest":
         return 1
-    named_here = [each.batch.seq for each in record.log if each.batch.id in named]
+    named_here = [each.batch.seq for each in record.log.values() if each.batch.id in named]
     return min(named_here, default=record.watermark.last_seq + 1)
 
 

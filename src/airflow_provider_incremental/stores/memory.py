@@ -9,35 +9,36 @@ loop it runs.
 from __future__ import annotations
 
 import datetime as dt
-import threading
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch, inlined
 from airflow_provider_incremental.core.clock import Clock, SystemClock
 from airflow_provider_incremental.core.errors import ConflictError
+from airflow_provider_incremental.core.journal import FORGOTTEN, REWATCHED, rewound
 from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
+from airflow_provider_incremental.core.upkeep import Act
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.stores._memory_state import (
     Consumer,
-    Logged,
-    Record,
     Work,
     copied,
     first_seq,
+    firsts,
     given,
     logged,
     lost,
     reported,
     require_unused,
 )
+from airflow_provider_incremental.stores._memory_upkeep import MemoryUpkeep
 
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore:
+class MemoryStore(MemoryUpkeep):
     """Watermarks, batches and claims in memory; see :class:`core.store.WatermarkStore` for what each operation does.
 
     :param clock: what time it is; a test passes its own.
@@ -49,11 +50,8 @@ class MemoryStore:
     """
 
     def __init__(self, *, clock: Clock | None = None, identity: str | None = None) -> None:
-        self._clock = clock or SystemClock()
+        super().__init__(clock=clock or SystemClock())
         self._identity = identity or str(uuid.uuid4())
-        self._records: dict[WatermarkKey, Record] = {}
-        self._ids: set[str] = set()
-        self._lock = threading.Lock()
 
     async def identity(self) -> str:
         """Return the id that this store got when it was made."""
@@ -91,7 +89,9 @@ class MemoryStore:
                 msg = f"watermark {watermark.key} was loaded at version {watermark.version} and is {there} by now"
                 raise ConflictError(msg)
             now = self._clock.now()
-            new = [logged(watermark.key, each, seq, now) for seq, each in enumerate(batches, len(record.log) + 1)]
+            new = [
+                logged(watermark.key, each, seq, now) for seq, each in enumerate(batches, record.watermark.last_seq + 1)
+            ]
             cursor, ids = copied(high), [each.batch.id for each in new]
             require_unused(self._ids, ids)
             self._ids.update(ids)
@@ -161,17 +161,25 @@ class MemoryStore:
         with self._lock:
             selected = list(self._selected(selector))
             for record in selected:
-                known = record.consumers.setdefault(consumer, Consumer(first_seq(record, start, named) - 1, now))
+                known = record.consumers.setdefault(consumer, Consumer(first_seq(record, start, named) - 1, now, now))
                 known.seen_at = now
             return [record.watermark.key for record in selected]
 
     async def claim(
-        self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None = None
+        self,
+        selector: Selector,
+        consumer: str,
+        holder: str,
+        lease: float,
+        batch_id: str | None = None,
+        *,
+        ordered: bool = False,
     ) -> Claim | None:
         """Take the oldest batch that the consumer has not acknowledged and nobody holds, with its items; or None."""
         now = self._clock.now()
         with self._lock:
-            for each, known in self._wanted(selector, consumer):
+            wanted = self._wanted(selector, consumer)
+            for each, known in firsts(wanted) if ordered else wanted:
                 batch = each.batch
                 if batch_id in (None, batch.id) and known.can_take(batch, now):
                     work = known.take(batch, holder, now + dt.timedelta(seconds=lease))
@@ -202,33 +210,39 @@ class MemoryStore:
             work.state = "acknowledged"
             self._records[claim.batch.key].consumers[claim.consumer].seen_at = self._clock.now()
 
-    async def release(self, claim: Claim, error: str | None = None) -> None:
-        """Give a batch back, to be claimed again; the error is kept with the attempt."""
+    async def release(
+        self, claim: Claim, error: str | None = None, *, retry_after: float = 0.0, dead: bool = False
+    ) -> None:
+        """Give a batch back, to be claimed again, or set it aside; the error is kept with the attempt."""
         with self._lock:
             work = self._work(claim)
             if work is not None and work.state == "claimed":
-                work.state, work.error = "released", error
+                until = self._clock.now() + dt.timedelta(seconds=retry_after)
+                work.give_back(error, until, dead=dead)
 
-    async def pending(self, selector: Selector, consumer: str, limit: int = 1000) -> list[Batch]:
-        """Return the batches that a known consumer has not acknowledged, oldest first, without items."""
+    async def pending(self, selector: Selector, consumer: str, limit: int = 1000, *, free: bool = False) -> list[Batch]:
+        """Return the batches that a known consumer has not finished, oldest first, without items."""
+        now = self._clock.now()
         with self._lock:
-            return [each.listed(with_items=False) for each, _ in self._wanted(selector, consumer)[:limit]]
+            wanted = self._wanted(selector, consumer)
+            chosen = [each for each, known in wanted if not free or known.can_take(each.batch, now)]
+            return [each.listed(with_items=False) for each in chosen[:limit]]
 
     async def acknowledged(self, selector: Selector, consumer: str, batch_id: str) -> bool:
         """Whether the consumer has acknowledged this batch."""
         with self._lock:
             return any(
-                each.batch.id == batch_id and work.state == "acknowledged"
+                each.batch.id == batch_id and work is not None and work.state == "acknowledged"
                 for record in self._selected(selector)
                 if consumer in record.consumers
-                for seq, work in record.consumers[consumer].work.items()
-                for each in [record.log[seq - 1]]
+                for each in record.log.values()
+                for work in [record.consumers[consumer].work.get(each.batch.seq)]
             )
 
     async def history(self, key: WatermarkKey, before_seq: int | None = None, limit: int = 100) -> list[Batch]:
         """Return the log of a watermark, newest first, with items, from before a sequence number."""
         with self._lock:
-            log = self._log(key)[: None if before_seq is None else max(before_seq - 1, 0)]
+            log = [each for each in self._log(key) if before_seq is None or each.batch.seq < before_seq]
             return [each.listed(with_items=True) for each in reversed(log)][:limit]
 
     async def list_watermarks(self, selector: Selector | None = None) -> list[Watermark]:
@@ -236,17 +250,21 @@ class MemoryStore:
         with self._lock:
             return [given(record.watermark) for record in self._selected(selector)]
 
-    async def rewind(self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False) -> Watermark:
+    async def rewind(
+        self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False, act: Act | None = None
+    ) -> Watermark:
         """Set the cursor to any position, whatever the version; a poll under way gets a conflict."""
         cursor = copied(cursor)
         with self._lock:
             record = self._made(key)
+            before = record.watermark.cursor
+            self._note(key, "rewind", rewound(before, cursor, reread=reread, rewatch=rewatch), act)
             record.rewind(cursor, reread=reread, now=self._clock.now())
             if rewatch:
                 record.rewatch()
             return given(record.watermark)
 
-    async def rewatch(self, key: WatermarkKey) -> Watermark | None:
+    async def rewatch(self, key: WatermarkKey, act: Act | None = None) -> Watermark | None:
         """Forget what is watched and keep the position, or that there is none yet."""
         with self._lock:
             record = self._records.get(key)
@@ -254,42 +272,21 @@ class MemoryStore:
                 return None
             before = record.watermark
             record.watermark = replace(before, version=before.version + before.started)
+            self._note(key, "rewatch", REWATCHED, act)
             record.rewatch()
             return given(record.watermark)
 
-    async def forget(self, key: WatermarkKey) -> bool:
+    async def forget(self, key: WatermarkKey, act: Act | None = None) -> bool:
         """Delete a watermark with its batches, claims and consumers; whether there was one."""
         with self._lock:
             record = self._records.pop(key, None)
             if record is not None:
-                self._ids.difference_update(each.batch.id for each in record.log)
+                self._ids.difference_update(each.batch.id for each in record.log.values())
+                self._note(key, "forget", FORGOTTEN, act)
             return record is not None
 
     async def aclose(self) -> None:
         """Nothing to give back: what the store holds stays as long as the object, for the next one to use."""
-
-    def _made(self, key: WatermarkKey) -> Record:
-        return self._records.setdefault(key, Record(Watermark(key=key, cursor=None, version=0, last_seq=0)))
-
-    def _log(self, key: WatermarkKey) -> list[Logged]:
-        record = self._records.get(key)
-        return record.log if record else []
-
-    def _selected(self, selector: Selector | None) -> Iterator[Record]:
-        for key in sorted(self._records, key=lambda key: (key.asset_name, key.namespace, key.key)):
-            if selector is None or selector.matches(key):
-                yield self._records[key]
-
-    def _wanted(self, selector: Selector, consumer: str) -> list[tuple[Logged, Consumer]]:
-        """The batches that a consumer has still to finish, oldest first."""
-        wanted = [
-            (each, record.consumers[consumer])
-            for record in self._selected(selector)
-            if consumer in record.consumers
-            for each in record.log
-            if record.consumers[consumer].wants(each.batch)
-        ]
-        return sorted(wanted, key=lambda pair: (pair[0].batch.committed_at, pair[0].batch.seq))
 
     def _work(self, claim: Claim) -> Work | None:
         """What a claim is about, unless another claim of the same batch came after it."""

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
 from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.store import ConsumerStart, Selector, WatermarkStore
+from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus, DeadBatch, JournalEntry
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 
 __all__ = ["CrashingStore", "ProcessDied"]
@@ -120,10 +121,19 @@ class CrashingStore:
         return await self._run("subscribe", lambda: self._store.subscribe(selector, consumer, start, named))
 
     async def claim(
-        self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None = None
+        self,
+        selector: Selector,
+        consumer: str,
+        holder: str,
+        lease: float,
+        batch_id: str | None = None,
+        *,
+        ordered: bool = False,
     ) -> Claim | None:
         """See :meth:`WatermarkStore.claim`."""
-        return await self._run("claim", lambda: self._store.claim(selector, consumer, holder, lease, batch_id))
+        return await self._run(
+            "claim", lambda: self._store.claim(selector, consumer, holder, lease, batch_id, ordered=ordered)
+        )
 
     async def renew(self, claim: Claim, lease: float) -> Claim:
         """See :meth:`WatermarkStore.renew`."""
@@ -133,13 +143,57 @@ class CrashingStore:
         """See :meth:`WatermarkStore.acknowledge`."""
         await self._run("acknowledge", lambda: self._store.acknowledge(claim))
 
-    async def release(self, claim: Claim, error: str | None = None) -> None:
+    async def release(
+        self, claim: Claim, error: str | None = None, *, retry_after: float = 0.0, dead: bool = False
+    ) -> None:
         """See :meth:`WatermarkStore.release`."""
-        await self._run("release", lambda: self._store.release(claim, error))
+        await self._run("release", lambda: self._store.release(claim, error, retry_after=retry_after, dead=dead))
 
-    async def pending(self, selector: Selector, consumer: str, limit: int = 1000) -> list[Batch]:
+    async def bury(self, selector: Selector, consumer: str, max_attempts: int) -> list[DeadBatch]:
+        """See :meth:`WatermarkStore.bury`."""
+        return await self._run("bury", lambda: self._store.bury(selector, consumer, max_attempts))
+
+    async def pending(self, selector: Selector, consumer: str, limit: int = 1000, *, free: bool = False) -> list[Batch]:
         """See :meth:`WatermarkStore.pending`."""
-        return await self._run("pending", lambda: self._store.pending(selector, consumer, limit))
+        return await self._run("pending", lambda: self._store.pending(selector, consumer, limit, free=free))
+
+    async def dead_batches(
+        self, selector: Selector | None = None, consumer: str | None = None, limit: int = 1000
+    ) -> list[DeadBatch]:
+        """See :meth:`WatermarkStore.dead_batches`."""
+        return await self._run("dead_batches", lambda: self._store.dead_batches(selector, consumer, limit))
+
+    async def consumers(self, selector: Selector | None = None) -> list[ConsumerStatus]:
+        """See :meth:`WatermarkStore.consumers`."""
+        return await self._run("consumers", lambda: self._store.consumers(selector))
+
+    async def unsubscribe(self, selector: Selector, consumer: str, act: Act | None = None) -> list[WatermarkKey]:
+        """See :meth:`WatermarkStore.unsubscribe`."""
+        return await self._run("unsubscribe", lambda: self._store.unsubscribe(selector, consumer, act))
+
+    async def replay(
+        self,
+        key: WatermarkKey,
+        first_seq: int,
+        last_seq: int,
+        *,
+        consumer: str | None = None,
+        dead_only: bool = False,
+        act: Act | None = None,
+    ) -> dict[str, int]:
+        """See :meth:`WatermarkStore.replay`."""
+        return await self._run(
+            "replay",
+            lambda: self._store.replay(key, first_seq, last_seq, consumer=consumer, dead_only=dead_only, act=act),
+        )
+
+    async def prune(self, key: WatermarkKey, older_than: float, before_seq: int, limit: int = 1000) -> int:
+        """See :meth:`WatermarkStore.prune`."""
+        return await self._run("prune", lambda: self._store.prune(key, older_than, before_seq, limit))
+
+    async def journal(self, key: WatermarkKey | None = None, limit: int = 100) -> list[JournalEntry]:
+        """See :meth:`WatermarkStore.journal`."""
+        return await self._run("journal", lambda: self._store.journal(key, limit))
 
     async def acknowledged(self, selector: Selector, consumer: str, batch_id: str) -> bool:
         """See :meth:`WatermarkStore.acknowledged`."""
@@ -153,17 +207,21 @@ class CrashingStore:
         """See :meth:`WatermarkStore.list_watermarks`."""
         return await self._run("list_watermarks", lambda: self._store.list_watermarks(selector))
 
-    async def rewind(self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False) -> Watermark:
+    async def rewind(
+        self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False, act: Act | None = None
+    ) -> Watermark:
         """See :meth:`WatermarkStore.rewind`."""
-        return await self._run("rewind", lambda: self._store.rewind(key, cursor, reread=reread, rewatch=rewatch))
+        return await self._run(
+            "rewind", lambda: self._store.rewind(key, cursor, reread=reread, rewatch=rewatch, act=act)
+        )
 
-    async def rewatch(self, key: WatermarkKey) -> Watermark | None:
+    async def rewatch(self, key: WatermarkKey, act: Act | None = None) -> Watermark | None:
         """See :meth:`WatermarkStore.rewatch`."""
-        return await self._run("rewatch", lambda: self._store.rewatch(key))
+        return await self._run("rewatch", lambda: self._store.rewatch(key, act))
 
-    async def forget(self, key: WatermarkKey) -> bool:
+    async def forget(self, key: WatermarkKey, act: Act | None = None) -> bool:
         """See :meth:`WatermarkStore.forget`."""
-        return await self._run("forget", lambda: self._store.forget(key))
+        return await self._run("forget", lambda: self._store.forget(key, act))
 
     async def aclose(self) -> None:
         """See :meth:`WatermarkStore.aclose`."""

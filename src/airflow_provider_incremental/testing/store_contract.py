@@ -21,9 +21,11 @@ from airflow_provider_incremental.testing._announcements import AnnouncementTest
 from airflow_provider_incremental.testing._batches import BatchTests
 from airflow_provider_incremental.testing._commits import CommitTests
 from airflow_provider_incremental.testing._consumers import ConsumerTests
+from airflow_provider_incremental.testing._failures import FailureTests
 from airflow_provider_incremental.testing._leases import LeaseTests
 from airflow_provider_incremental.testing._memories import MemoryTests
 from airflow_provider_incremental.testing._rewinds import RewindTests
+from airflow_provider_incremental.testing._upkeep import UpkeepTests
 from airflow_provider_incremental.testing._values import ValueTests
 from airflow_provider_incremental.testing._watermarks import WatermarkTests
 from airflow_provider_incremental.testing.fakes import FakeClock
@@ -42,6 +44,8 @@ class WatermarkStoreContract(
     AnnouncementTests,
     ConsumerTests,
     LeaseTests,
+    FailureTests,
+    UpkeepTests,
 ):
     """Subclass it with a fixture ``store``: an empty store that takes its time from the fixture ``clock``."""
 

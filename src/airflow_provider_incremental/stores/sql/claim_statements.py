@@ -25,7 +25,7 @@ from airflow_provider_incremental.stores.sql.tables import UtcDateTime, batches,
 w, b, c, k = watermarks.c, batches.c, consumers.c, claims.c
 _bind = sa.bindparam
 _batch_and_claim = batches.outerjoin(claims, CLAIM_OF_BATCH)
-_free = sa.or_(k.state.is_(None), k.state == "released", sa.and_(k.state == "claimed", k.lease_until <= NOW))
+FREE = sa.or_(k.state.is_(None), sa.and_(k.state.in_(("claimed", "released")), k.lease_until <= NOW))
 
 SELECT_SUBSCRIPTIONS = (
     sa.select(w.id, w.asset_name, w.namespace, w.key, w.last_seq, c.consumer, c.done_seq)
@@ -52,12 +52,12 @@ def select_waiting(watermark_count: int, *, held_too: bool) -> sa.sql.Select[Any
 
     Each log is read from where the consumer has finished everything, by its primary key, and only so far as is asked.
     """
-    wanted = UNFINISHED if held_too else _free
+    wanted = UNFINISHED if held_too else FREE
     each = []
     for number in range(watermark_count):
         done: sa.sql.elements.BindParameter[Any] = _bind(f"done{number}")
         rows = (
-            sa.select(*batch_columns, k.state, k.holder, k.attempt)
+            sa.select(*batch_columns, k.state, k.holder, k.attempt, k.lease_until)
             .select_from(batch_and_claim_above(done))
             .where(
                 b.watermark_id == _bind(f"watermark{number}"),
@@ -76,7 +76,7 @@ def select_waiting(watermark_count: int, *, held_too: bool) -> sa.sql.Select[Any
 SELECT_NAMED_WAITING = (
     sa.select(*batch_columns, k.state, k.holder, k.attempt)
     .select_from(_batch_and_claim)
-    .where(b.id == _bind("batch"), FOR_CONSUMERS, _free)
+    .where(b.id == _bind("batch"), FOR_CONSUMERS, FREE)
 )
 
 
@@ -85,13 +85,13 @@ def insert_claim(dialect: Dialect) -> Insert:
     return dialect.insert_if_absent(claims)
 
 
-_this_claim = sa.and_(k.watermark_id == _bind("watermark"), k.consumer == _bind("consumer_"), k.seq == _bind("seq_"))
-_held_by = sa.and_(_this_claim, k.holder == _bind("holder_"))
+THIS_CLAIM = sa.and_(k.watermark_id == _bind("watermark"), k.consumer == _bind("consumer_"), k.seq == _bind("seq_"))
+_held_by = sa.and_(THIS_CLAIM, k.holder == _bind("holder_"))
 _until = _bind("until", type_=UtcDateTime())
 
 TAKE_OVER = (
     sa.update(claims)
-    .where(_this_claim, k.attempt == _bind("attempt_"), k.holder == _bind("holder_"), _free)
+    .where(THIS_CLAIM, k.attempt == _bind("attempt_"), k.holder == _bind("holder_"), FREE)
     .values(state="claimed", holder=_bind("taker"), attempt=k.attempt + 1, claimed_at=NOW, lease_until=_until)
 )
 SELECT_ITEMS = sa.select(b.id, PAYLOAD).where(THIS_LOG, b.seq == _bind("seq_"))
@@ -99,7 +99,12 @@ RENEW = sa.update(claims).where(_held_by, k.state == "claimed").values(lease_unt
 RELEASE = (
     sa.update(claims)
     .where(_held_by, k.state == "claimed")
-    .values(state="released", lease_until=NOW, last_error=_bind("error"))
+    .values(
+        state=_bind("becomes"),
+        lease_until=_until,
+        attempt=k.attempt - _bind("uncounted", type_=sa.Integer()),
+        last_error=_bind("error"),
+    )
 )
 LOCK_CONSUMER = (
     sa.update(consumers)
@@ -109,7 +114,7 @@ LOCK_CONSUMER = (
 ACKNOWLEDGE = (
     sa.update(claims).where(_held_by, k.state != "acknowledged").values(state="acknowledged", acknowledged_at=NOW)
 )
-SELECT_CLAIM = sa.select(k.state, k.holder).where(_this_claim)
+SELECT_CLAIM = sa.select(k.state, k.holder).where(THIS_CLAIM)
 SELECT_PROGRESS = (
     sa.select(c.done_seq, w.last_seq)
     .select_from(consumers.join(watermarks, w.id == c.watermark_id))

@@ -22,7 +22,7 @@ from airflow_provider_incremental.stores.sql.codec import batches_from, key_from
 from airflow_provider_incremental.stores.sql.consumers import Subscription, require_consumer, require_holder
 from airflow_provider_incremental.stores.sql.database import Database
 
-__all__ = ["Claims"]
+__all__ = ["Claims", "advance"]
 
 _WATERMARKS_A_STATEMENT = 50
 _CANDIDATES = 8
@@ -40,12 +40,12 @@ class Claims:
         self._insert = claim_statements.insert_claim(database.dialect)
 
     async def claim(
-        self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None
+        self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None, *, ordered: bool
     ) -> Claim | None:
         """See the protocol."""
         require_consumer(consumer)
         require_holder(holder)
-        while rows := await self._waiting(selector, consumer, batch_id):
+        while rows := await self._waiting(selector, consumer, batch_id, ordered=ordered):
             for key, row in rows:
                 claim = await self._take(key, row, consumer, holder, lease)
                 if claim is not None:
@@ -72,7 +72,7 @@ class Claims:
             # First, so that two batches acknowledged at once do not both find the other one unfinished.
             await connection.execute(claim_statements.LOCK_CONSUMER, values)
             if (await connection.execute(claim_statements.ACKNOWLEDGE, values)).rowcount:
-                await _advance(connection, claim)
+                await advance(connection, claim.batch.key, claim.consumer)
                 return True
             row = (await connection.execute(claim_statements.SELECT_CLAIM, values)).first()
             # No row: somebody forgot the watermark, so there is nothing left to acknowledge.
@@ -81,17 +81,34 @@ class Claims:
         if not await self._database.write(work, repeatable=True):
             raise _lost(claim)
 
-    async def release(self, claim: Claim, error: str | None) -> None:
+    async def release(self, claim: Claim, error: str | None, *, retry_after: float, dead: bool) -> None:
         """See the protocol."""
-        values = _names(claim) | {"now": await self._now(), "error": text_or_none(error)}
-        await self._database.statement(lambda each: each.execute(claim_statements.RELEASE, values), repeatable=True)
+        now = await self._now()
+        values = _names(claim) | {
+            "now": now,
+            "until": now + dt.timedelta(seconds=retry_after),
+            "becomes": "dead" if dead else "released",
+            "uncounted": int(error is None),
+            "error": text_or_none(error),
+        }
 
-    async def pending(self, selector: Selector, consumer: str, limit: int) -> list[Batch]:
+        async def set_aside(connection: AsyncConnection) -> None:
+            await connection.execute(claim_statements.LOCK_CONSUMER, values)
+            await connection.execute(claim_statements.RELEASE, values)
+            await advance(connection, claim.batch.key, claim.consumer)
+
+        if dead:
+            await self._database.write(set_aside, repeatable=True)
+        else:
+            await self._database.statement(lambda each: each.execute(claim_statements.RELEASE, values), repeatable=True)
+
+    async def pending(self, selector: Selector, consumer: str, limit: int, *, free: bool) -> list[Batch]:
         """See the protocol."""
         subscriptions = await self._behind(selector, consumer)
+        asked = {"consumer": consumer, "most": limit, "now": await self._now()}
 
         async def work(connection: AsyncConnection) -> list[tuple[WatermarkKey, Any]]:
-            return await _oldest(connection, subscriptions, {"consumer": consumer, "most": limit}, held_too=True)
+            return await _oldest(connection, subscriptions, asked, held_too=not free)
 
         found = (await self._database.read(work))[:limit] if subscriptions else []
         return await batches_from([row for _, row in found], {key.id: key for key, _ in found})
@@ -117,14 +134,21 @@ class Claims:
         found = [Subscription(key_from(row), row.done_seq) for row in rows]
         return [each for each in found if selector.matches(each.key)]
 
-    async def _waiting(self, selector: Selector, consumer: str, batch_id: str | None) -> list[tuple[WatermarkKey, Any]]:
+    async def _waiting(
+        self, selector: Selector, consumer: str, batch_id: str | None, *, ordered: bool
+    ) -> list[tuple[WatermarkKey, Any]]:
         """Return the oldest batches that could be claimed now, with what was read of their claims."""
         subscriptions = await self._behind(selector, consumer)
         if not subscriptions:
             return []
-        asked = {"consumer": consumer, "now": await self._now()}
+        now = await self._now()
+        asked = {"consumer": consumer, "now": now}
 
         async def work(connection: AsyncConnection) -> list[tuple[WatermarkKey, Any]]:
+            if ordered:
+                firsts = await _oldest(connection, subscriptions, asked | {"most": 1}, held_too=True)
+                wanted = [each for each in firsts if batch_id in (None, each[1].id)]
+                return [each for each in wanted if each[1].state is None or each[1].lease_until <= now]
             if batch_id is None:
                 return await _oldest(connection, subscriptions, asked | {"most": _CANDIDATES}, held_too=False)
             row = (await connection.execute(claim_statements.SELECT_NAMED_WAITING, asked | {"batch": batch_id})).first()
@@ -180,14 +204,14 @@ async def _oldest(
     return sorted(found, key=lambda each: (each[1].committed_at, each[1].seq, each[0].namespace, each[0].key))
 
 
-async def _advance(connection: AsyncConnection, claim: Claim) -> None:
+async def advance(connection: AsyncConnection, key: WatermarkKey, consumer: str) -> None:
     """Move the edge below which a consumer has finished everything: what it asks for later starts there."""
-    names = _names(claim)
+    names = {"watermark": key.id, "consumer_": consumer}
     progress = (await connection.execute(claim_statements.SELECT_PROGRESS, names)).first()
     if progress is None:
         return
     # In this order: a batch that is committed between the two statements is above ``last_seq``, and stays so.
-    asked = {"watermark": names["watermark"], "consumer": claim.consumer, "done": progress.done_seq}
+    asked = {"watermark": names["watermark"], "consumer": consumer, "done": progress.done_seq}
     first = (await connection.execute(claim_statements.SELECT_FIRST_UNFINISHED, asked)).scalar()
     done = progress.last_seq if first is None else min(first - 1, progress.last_seq)
     if done > progress.done_seq:

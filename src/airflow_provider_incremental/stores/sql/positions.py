@@ -12,8 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from airflow_provider_incremental.core.batch import Batch, NewBatch
 from airflow_provider_incremental.core.errors import ConflictError
+from airflow_provider_incremental.core.journal import FORGOTTEN, REWATCHED, rewound
 from airflow_provider_incremental.core.source import Pieces
 from airflow_provider_incremental.core.store import Selector
+from airflow_provider_incremental.core.upkeep import Act
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.stores.sql import statements
 from airflow_provider_incremental.stores.sql.codec import (
@@ -21,12 +23,14 @@ from airflow_provider_incremental.stores.sql.codec import (
     cursor_text,
     encoded,
     key_from,
+    text_cursor,
     text_or_none,
     watches_from,
     watermark_from,
 )
 from airflow_provider_incremental.stores.sql.database import Database
 from airflow_provider_incremental.stores.sql.hot_commit import hot_commit
+from airflow_provider_incremental.stores.sql.journal import Journal
 from airflow_provider_incremental.stores.sql.memories import Memories
 from airflow_provider_incremental.stores.sql.packets import require_room
 
@@ -39,8 +43,16 @@ class Positions:
     :param now: the time that stamps what is written.
     """
 
-    def __init__(self, *, database: Database, now: Callable[[], Awaitable[dt.datetime]], memories: Memories) -> None:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        now: Callable[[], Awaitable[dt.datetime]],
+        memories: Memories,
+        journal: Journal,
+    ) -> None:
         self._database = database
+        self._journal = journal
         self._memories = memories
         self._now = now
         self._insert = statements.insert_watermark(database.dialect)
@@ -152,36 +164,47 @@ class Positions:
         chosen = [each for each in found if selector is None or selector.matches(each.key)]
         return sorted(chosen, key=lambda each: (each.key.asset_name, each.key.namespace, each.key.key))
 
-    async def rewind(self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool) -> Watermark:
+    async def rewind(
+        self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool, act: Act | None
+    ) -> Watermark:
         """See the protocol."""
         now = await self._now()
         change = {"watermark": key.id, "cursor_": cursor_text(cursor), "now": now}
 
         async def work(connection: AsyncConnection) -> Any:
             await connection.execute(self._insert, self._new(key, now))
+            before = (await connection.execute(statements.SELECT_WATERMARK, {"watermark": key.id})).one()
+            detail = rewound(text_cursor(before.cursor), cursor, reread=reread, rewatch=rewatch)
+            await self._journal.write(connection, key, now, "rewind", detail, act=act)
             await connection.execute(statements.rewind(reread=reread, rewatch=rewatch), change)
             if rewatch:
                 await self._memories.forget(connection, key)
             return (await connection.execute(statements.SELECT_WATERMARK, {"watermark": key.id})).one()
 
-        return watermark_from(await self._database.write(work, repeatable=True), key)
+        return watermark_from(await self._database.write(work, repeatable=act is None), key)
 
-    async def rewatch(self, key: WatermarkKey) -> Watermark | None:
+    async def rewatch(self, key: WatermarkKey, act: Act | None) -> Watermark | None:
         """See the protocol."""
+        now = await self._now()
 
         async def work(connection: AsyncConnection) -> Any:
-            await connection.execute(statements.REWATCH, {"watermark": key.id})
+            if (await connection.execute(statements.REWATCH, {"watermark": key.id})).rowcount:
+                await self._journal.write(connection, key, now, "rewatch", REWATCHED, act=act)
             await self._memories.forget(connection, key)
             return (await connection.execute(statements.SELECT_WATERMARK, {"watermark": key.id})).first()
 
-        row = await self._database.write(work, repeatable=True)
+        row = await self._database.write(work, repeatable=act is None)
         return None if row is None else watermark_from(row, key)
 
-    async def forget(self, key: WatermarkKey) -> bool:
+    async def forget(self, key: WatermarkKey, act: Act | None) -> bool:
         """See the protocol."""
+        now = await self._now()
 
         async def work(connection: AsyncConnection) -> bool:
-            return (await connection.execute(statements.DELETE_WATERMARK, {"watermark": key.id})).rowcount > 0
+            gone = (await connection.execute(statements.DELETE_WATERMARK, {"watermark": key.id})).rowcount > 0
+            if gone:
+                await self._journal.write(connection, key, now, "forget", FORGOTTEN, act=act)
+            return gone
 
         return await self._database.write(work, repeatable=False)
 

@@ -76,7 +76,8 @@ PAYLOAD = b["items"].label("payload")
 FOR_CONSUMERS = b.kind != "baseline"
 THIS_LOG = b.watermark_id == _bind("watermark")
 CLAIM_OF_BATCH = sa.and_(k.watermark_id == b.watermark_id, k.consumer == _bind("consumer"), k.seq == b.seq)
-UNFINISHED = sa.or_(k.state.is_(None), k.state != "acknowledged")
+FINISHED = ("acknowledged", "dead")
+UNFINISHED = sa.or_(k.state.is_(None), k.state.not_in(FINISHED))
 
 
 def batch_and_claim_above(done: Any) -> sa.sql.selectable.Join:
@@ -180,19 +181,19 @@ _SEEN_AFTER = _bind("seen_after", type_=UtcDateTime())
 _somebody_is_known = sa.exists().where(
     _anybody.c.watermark_id == _bind("watermark"), _anybody.c.last_seen_at > _SEEN_AFTER
 )
-_has_acknowledged = (
+_has_finished = (
     sa.exists()
     .where(
         _finished.c.watermark_id == _bind("watermark"),
         _finished.c.consumer == _waiting.c.consumer,
         _finished.c.seq == b.seq,
-        _finished.c.state == "acknowledged",
+        _finished.c.state.in_(FINISHED),
     )
     .correlate(batches, _waiting)  # said, since by itself it looks no further than the next statement around it
 )
 _somebody_waits = (
     sa.exists()
-    .where(_waiting.c.watermark_id == _bind("watermark"), _waiting.c.last_seen_at > _SEEN_AFTER, ~_has_acknowledged)
+    .where(_waiting.c.watermark_id == _bind("watermark"), _waiting.c.last_seen_at > _SEEN_AFTER, ~_has_finished)
     .correlate(batches)
 )
 _nobody_waits = sa.and_(_somebody_is_known, ~_somebody_waits)
@@ -254,6 +255,7 @@ SELECT_UNACKNOWLEDGED = (
         b.announced_at <= _bind("announced_before", type_=UtcDateTime()),
         FOR_CONSUMERS,
         UNFINISHED,
+        sa.or_(k.state.is_(None), k.lease_until <= NOW),  # what failed may have to wait before it is tried again
         ~_holds_a_lease,
     )
     .order_by(b.seq)

@@ -13,6 +13,7 @@ from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, Seen
 from airflow_provider_incremental.core.clock import Clock, SystemClock
 from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
+from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus, DeadBatch, JournalEntry
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.stores.sql import statements
 from airflow_provider_incremental.stores.sql.claims import Claims
@@ -21,9 +22,11 @@ from airflow_provider_incremental.stores.sql.consumers import Consumers
 from airflow_provider_incremental.stores.sql.database import Database
 from airflow_provider_incremental.stores.sql.engine import store_url
 from airflow_provider_incremental.stores.sql.failures import not_migrated
+from airflow_provider_incremental.stores.sql.journal import Journal
 from airflow_provider_incremental.stores.sql.log import Log
 from airflow_provider_incremental.stores.sql.memories import Memories
 from airflow_provider_incremental.stores.sql.positions import Positions
+from airflow_provider_incremental.stores.sql.upkeep import Upkeep
 
 __all__ = ["SqlStore"]
 
@@ -51,7 +54,11 @@ class SqlStore:
         self._identity: str | None = None
         self._opening = asyncio.Lock()
         self._memories = Memories(database=self._database)
-        self._positions = Positions(database=self._database, now=self._now, memories=self._memories)
+        self._journal = Journal(database=self._database, now=self._now)
+        self._upkeep = Upkeep(database=self._database, now=self._now, journal=self._journal)
+        self._positions = Positions(
+            database=self._database, now=self._now, memories=self._memories, journal=self._journal
+        )
         self._log = Log(database=self._database, now=self._now)
         self._consumers = Consumers(database=self._database, now=self._now)
         self._claims = Claims(database=self._database, now=self._now)
@@ -126,10 +133,17 @@ class SqlStore:
         return await self._consumers.subscribe(selector, consumer, start, named)
 
     async def claim(
-        self, selector: Selector, consumer: str, holder: str, lease: float, batch_id: str | None = None
+        self,
+        selector: Selector,
+        consumer: str,
+        holder: str,
+        lease: float,
+        batch_id: str | None = None,
+        *,
+        ordered: bool = False,
     ) -> Claim | None:
-        """Take the oldest batch that the consumer has not acknowledged and nobody holds, with its items; or None."""
-        return await self._claims.claim(selector, consumer, holder, lease, batch_id)
+        """Take the oldest batch that the consumer has not finished and nobody holds, with its items; or None."""
+        return await self._claims.claim(selector, consumer, holder, lease, batch_id, ordered=ordered)
 
     async def renew(self, claim: Claim, lease: float) -> Claim:
         """Extend a claim to ``lease`` seconds from now."""
@@ -139,13 +153,54 @@ class SqlStore:
         """Record that the consumer has finished the batch; it never gets it again."""
         await self._claims.acknowledge(claim)
 
-    async def release(self, claim: Claim, error: str | None = None) -> None:
-        """Give a batch back, to be claimed again."""
-        await self._claims.release(claim, error)
+    async def release(
+        self, claim: Claim, error: str | None = None, *, retry_after: float = 0.0, dead: bool = False
+    ) -> None:
+        """Give a batch back, to be claimed again, or set it aside."""
+        await self._claims.release(claim, error, retry_after=retry_after, dead=dead)
 
-    async def pending(self, selector: Selector, consumer: str, limit: int = 1000) -> list[Batch]:
-        """Return the batches that a known consumer has not acknowledged, oldest first, without items."""
-        return await self._claims.pending(selector, consumer, limit)
+    async def bury(self, selector: Selector, consumer: str, max_attempts: int) -> list[DeadBatch]:
+        """Set aside what a consumer took so often, did not finish, and does not hold."""
+        return await self._upkeep.bury(selector, consumer, max_attempts)
+
+    async def pending(self, selector: Selector, consumer: str, limit: int = 1000, *, free: bool = False) -> list[Batch]:
+        """Return the batches that a known consumer has not finished, oldest first, without items."""
+        return await self._claims.pending(selector, consumer, limit, free=free)
+
+    async def dead_batches(
+        self, selector: Selector | None = None, consumer: str | None = None, limit: int = 1000
+    ) -> list[DeadBatch]:
+        """Return the batches that were set aside, of one consumer or of all, oldest first."""
+        return await self._upkeep.dead_batches(selector, consumer, limit)
+
+    async def consumers(self, selector: Selector | None = None) -> list[ConsumerStatus]:
+        """Return every known consumer of every selected watermark, by watermark and name."""
+        return await self._upkeep.consumers(selector)
+
+    async def unsubscribe(self, selector: Selector, consumer: str, act: Act | None = None) -> list[WatermarkKey]:
+        """Forget a consumer with its claims: nothing is kept or announced for it."""
+        return await self._upkeep.unsubscribe(selector, consumer, act)
+
+    async def replay(
+        self,
+        key: WatermarkKey,
+        first_seq: int,
+        last_seq: int,
+        *,
+        consumer: str | None = None,
+        dead_only: bool = False,
+        act: Act | None = None,
+    ) -> dict[str, int]:
+        """Give batches of the log to a consumer again, or to all that are known."""
+        return await self._upkeep.replay(key, first_seq, last_seq, consumer, dead_only=dead_only, act=act)
+
+    async def prune(self, key: WatermarkKey, older_than: float, before_seq: int, limit: int = 1000) -> int:
+        """Delete the oldest batches that nobody needs, with their claims."""
+        return await self._upkeep.prune(key, older_than, before_seq, limit)
+
+    async def journal(self, key: WatermarkKey | None = None, limit: int = 100) -> list[JournalEntry]:
+        """Return what was done by hand, newest first."""
+        return await self._journal.read(key, limit)
 
     async def acknowledged(self, selector: Selector, consumer: str, batch_id: str) -> bool:
         """Whether the consumer has acknowledged this batch."""
@@ -159,17 +214,19 @@ class SqlStore:
         """Return watermarks by asset name, namespace and key."""
         return await self._positions.list_watermarks(selector)
 
-    async def rewind(self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False) -> Watermark:
+    async def rewind(
+        self, key: WatermarkKey, cursor: Cursor, *, reread: bool, rewatch: bool = False, act: Act | None = None
+    ) -> Watermark:
         """Set the cursor to any position, whatever the version; a poll under way gets a conflict."""
-        return await self._positions.rewind(key, cursor, reread=reread, rewatch=rewatch)
+        return await self._positions.rewind(key, cursor, reread=reread, rewatch=rewatch, act=act)
 
-    async def rewatch(self, key: WatermarkKey) -> Watermark | None:
+    async def rewatch(self, key: WatermarkKey, act: Act | None = None) -> Watermark | None:
         """Forget what is watched and keep the position, or that there is none yet."""
-        return await self._positions.rewatch(key)
+        return await self._positions.rewatch(key, act)
 
-    async def forget(self, key: WatermarkKey) -> bool:
+    async def forget(self, key: WatermarkKey, act: Act | None = None) -> bool:
         """Delete a watermark with its batches, claims and consumers; whether there was one."""
-        return await self._positions.forget(key)
+        return await self._positions.forget(key, act)
 
     async def aclose(self) -> None:
         """Give back connections. The store may not be used afterwards."""
