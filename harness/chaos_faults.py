@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 import signal
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,9 +17,12 @@ import psutil
 
 from harness.chaos_journal import OpenJournal
 from harness.chaos_stage import CONSUMERS, Stage
-from harness.processes import HarnessError, spawn
+from harness.processes import Deadline, HarnessError, spawn
 
 __all__ = ["KINDS", "STORE_KINDS", "Blow", "Kind", "Scene"]
+
+
+_TASK_COMES_WITHIN = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +86,12 @@ def _is_runner(leader: psutil.Process, member: psutil.Process) -> bool:
 
 
 def _kill_task(scene: Scene, _: str) -> Blow | None:
-    """Kill the process of a task that holds a batch."""
-    holders = scene.journal.holders()
-    if not holders:
-        return None
+    """Kill the process of a task that holds a batch, as soon as there is one."""
+    deadline = Deadline(_TASK_COMES_WITHIN)
+    while not (holders := scene.journal.holders()):
+        if deadline.expired:
+            return None
+        time.sleep(0.05)
     holder = scene.chance.choice(holders)
     with suppress(psutil.NoSuchProcess):
         psutil.Process(int(holder.partition(".")[0])).kill()
@@ -97,6 +103,13 @@ def _stop_triggerer(scene: Scene, name: str) -> Blow:
     members = scene.stage.airflow.members(name)
     _signal(members, signal.SIGSTOP)
     return Blow(seconds=scene.chance.uniform(8, 15), undo=lambda: _signal(members, signal.SIGCONT))
+
+
+def _stop_supervisor(scene: Scene, name: str) -> Blow:
+    """Stop the part of a triggerer that speaks for it, so that another takes over; its triggers go on all the time."""
+    leader = scene.stage.airflow.members(name)[:1]
+    _signal(leader, signal.SIGSTOP)
+    return Blow(seconds=scene.chance.uniform(12, 30), undo=lambda: _signal(leader, signal.SIGCONT))
 
 
 def _signal(members: Sequence[psutil.Process], sign: signal.Signals) -> None:
@@ -180,6 +193,7 @@ KINDS = (
     Kind(name="kill the scheduler", targets=_only("scheduler"), strike=_kill_component, weight=2, rest=60),
     Kind(name="kill the DAG processor", targets=_only("dag-processor"), strike=_kill_component, weight=2, rest=30),
     Kind(name="stop a triggerer, and go on", targets=_triggerers, strike=_stop_triggerer, weight=4, rest=15),
+    Kind(name="split brain", targets=_triggerers, strike=_stop_supervisor, weight=3, rest=15),
     Kind(name="restart", targets=_backends, strike=_restart, weight=5, rest=10),
     Kind(name="cut the network", targets=_backends, strike=_cut, weight=6, rest=5),
     Kind(name="hang the network", targets=_backends, strike=_hang, weight=3, rest=10),

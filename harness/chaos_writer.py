@@ -65,11 +65,11 @@ class Writer:
         chance = self._chance
         steps: list[Callable[[], None]] = [
             lambda: self._files(chance.randint(1, 12)),
-            lambda: self._rows("orders", _NEW_ORDERS, chance.choice((1, 5, 40, 120))),
+            lambda: self._rows("orders", _NEW_ORDERS, chance.choice((1, 10, 60, 160))),
             lambda: self._rows("orders", _NEW_ORDERS, chance.randint(1, 30), held=chance.uniform(0.5, 3)),
             lambda: self._rows("orders", _CHANGED_ORDERS, chance.randint(1, 10)),
-            lambda: self._rows("payments", _NEW_PAYMENTS, chance.choice((1, 10, 30))),
-            lambda: self._rows("payments", _NEW_PAYMENTS, chance.choice((1, 5, 60))),
+            lambda: self._rows("payments", _NEW_PAYMENTS, chance.choice((1, 15, 50))),
+            lambda: self._rows("payments", _NEW_PAYMENTS, chance.choice((1, 5, 80))),
         ]
         while not self._stopped.wait(chance.choice((0, 0, 0, 0.2, 0.5, 1, 1, 2, 5))):
             # The server may be down at present; then nothing is written, or perhaps it is.

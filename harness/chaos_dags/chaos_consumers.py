@@ -100,8 +100,8 @@ def consumer(name: str, *, runs: int, fails: float, seconds: float) -> None:
     consuming()
 
 
-consumer("slow", runs=1, fails=0, seconds=0.5)
-consumer("failing", runs=2, fails=0.15, seconds=0.1)
+consumer("slow", runs=1, fails=0, seconds=0.7)
+consumer("failing", runs=2, fails=0.15, seconds=0.3)
 
 
 @dag(dag_id="mapped", schedule=[payments], catchup=False, max_active_runs=2, default_args=DEFAULTS)
@@ -118,7 +118,7 @@ def mapped():
         batch: Any = None
         try:
             with PendingBatch.from_json(form).processing(lease=LEASE) as batch:
-                work(journal, batch, fails=0.05, seconds=0.3)
+                work(journal, batch, fails=0.05, seconds=0.7)
         except BaseException as error:
             if batch is not None:
                 journal.ended(batch, error)
