@@ -1,7 +1,7 @@
 """A consumer that kills itself at a line of its loop, of the package's or of its own: forked anew for each line.
 
-Reads one JSON line for each life: ``{"at": [file, line, times]}`` or ``{"after": lines}`` says where it dies, ``{}`` that
-it lives on to the end. Answers with one JSON line: whether it was killed, and which lines it passed when it was not.
+Reads one JSON line for each life: where it dies, ``{"at": [file, line, times]}`` or ``{"after": lines}``, if at all.
+Answers with one JSON line: whether it was killed, and which lines it passed when it was not.
 """
 
 from __future__ import annotations
