@@ -75,8 +75,8 @@ async def test_a_candidate_that_another_claimer_took_is_passed_over(
     read = slow._claims._waiting
     rival: list[Claim | None] = []
 
-    async def overtaken(*asked: Any) -> Any:
-        found = await read(*asked)
+    async def overtaken(*asked: Any, **how: Any) -> Any:
+        found = await read(*asked, **how)
         rival.append(await fast.claim(ASSET, "load", "fast", 60))
         return found
 
@@ -100,8 +100,8 @@ async def test_an_expired_lease_is_taken_over_once(
     read = slow._claims._waiting
     rival: list[Claim | None] = []
 
-    async def overtaken(*asked: Any) -> Any:
-        found = await read(*asked)
+    async def overtaken(*asked: Any, **how: Any) -> Any:
+        found = await read(*asked, **how)
         if not rival:
             rival.append(await fast.claim(ASSET, "load", "fast", 60))
         return found
@@ -127,8 +127,8 @@ async def test_a_lease_renewed_in_time_is_not_taken_over(
     clock.advance(60)
     read = store._claims._waiting
 
-    async def renewed(*asked: Any) -> Any:
-        found = await read(*asked)
+    async def renewed(*asked: Any, **how: Any) -> Any:
+        found = await read(*asked, **how)
         await store.renew(held, 60)
         return found
 
@@ -146,8 +146,8 @@ async def test_a_batch_of_a_watermark_made_anew_is_not_mistaken(
     read = store._claims._waiting
     fresh: list[str] = []
 
-    async def forgotten(*asked: Any) -> Any:
-        found = await read(*asked)
+    async def forgotten(*asked: Any, **how: Any) -> Any:
+        found = await read(*asked, **how)
         if not fresh:
             await store.forget(KEY)
             fresh.extend(await fill(store, 1))
