@@ -140,6 +140,8 @@ async def _nulls(reader: SqlReader, plan: Plan, _: Clock | None) -> Steps:
             "the column NOT NULL, or leave them out with sql='SELECT ... WHERE ... IS NOT NULL'"
         )
         yield Finding(check="nulls", level="error", message=msg)
+    elif plan.shape.keys is None:
+        yield _ok("nulls", f"no row has NULL in ({names})")
     else:
         yield _warning("nulls", f"no row has NULL in ({names}), but a column there may be NULL; declare it NOT NULL")
 
