@@ -38,6 +38,7 @@ def check_s3_arguments(
     versioned: bool = False,
     requester_pays: bool = False,
     bucket_owner: str | None = None,
+    removals: bool = False,
 ) -> None:
     """Refuse arguments with which an S3 prefix cannot be watched; they are those of the S3 sources.
 
@@ -70,6 +71,7 @@ def check_s3_arguments(
     _check_number("limit", limit, least=1, remedy="objects a batch; give a whole number of 1 or more")
     _check_number("min_size", min_size, least=0, remedy="bytes; give a whole number of 0 or more")
     _check_access(versioned, requester_pays, bucket_owner)
+    _check_removals(removals, order)
 
 
 def _check_partitions(prefix: str, timezone: Any, order: str) -> None:
@@ -89,6 +91,17 @@ def _check_access(versioned: Any, requester_pays: Any, bucket_owner: Any) -> Non
             raise ConfigurationError(f"{name}={flag!r} is neither True nor False; give one of them")
     if bucket_owner is not None and not (isinstance(bucket_owner, str) and _ACCOUNT.fullmatch(bucket_owner)):
         msg = f"bucket_owner={bucket_owner!r} is no AWS account; give its 12 digits as a text"
+        raise ConfigurationError(msg)
+
+
+def _check_removals(removals: Any, order: str) -> None:
+    if not isinstance(removals, bool):
+        raise ConfigurationError(f"removals={removals!r} is neither True nor False; give one of them")
+    if removals and order == "key":
+        msg = (
+            "removals=True compares with a listing of all keys, and order='key' only reads behind the last one; "
+            "give order='modified', or leave removals out"
+        )
         raise ConfigurationError(msg)
 
 

@@ -12,7 +12,7 @@ from airflow_provider_incremental.sources.s3_pages import ListedObject
 from airflow_provider_incremental.sources.s3_pattern import compile_choice
 from airflow_provider_incremental.sources.s3_selection import is_folder_marker
 
-__all__ = ["ObjectFilter", "OnOverwrite", "as_names", "item_of"]
+__all__ = ["ObjectFilter", "OnOverwrite", "as_names", "item_of", "removed_item"]
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,8 @@ class ObjectFilter:
         self._suffixes = as_names(suffix)
         self._min_size = min_size
         self._classes = frozenset(as_names(storage_class) or ())
+        self.rules = repr((pattern, regex, self._suffixes, min_size, sorted(self._classes)))
+        """Which objects are meant, as a text: where it differs, others are."""
         self._archived: Counter[str] = Counter()
         self._example = ""
         self._said: str | None = None
@@ -67,7 +69,7 @@ class ObjectFilter:
 
     def means(self, each: ListedObject) -> bool:
         """Whether an object is meant, though it may be archived."""
-        if is_folder_marker(each) or each.size < self._min_size or not self._is_named(each.key):
+        if is_folder_marker(each) or each.size < self._min_size or not self.names(each.key):
             return False
         return not self._classes or each.storage_class in self._classes
 
@@ -86,7 +88,8 @@ class ObjectFilter:
             log.warning("%s: %s", self._place, note)
         return note
 
-    def _is_named(self, key: str) -> bool:
+    def names(self, key: str) -> bool:
+        """Whether an object with this key could be meant."""
         if self._suffixes is not None and not key.endswith(self._suffixes):
             return False
         start = self._below(key)
@@ -104,13 +107,15 @@ def as_names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 def item_of(bucket: str, each: ListedObject) -> dict[str, Any]:
     """Return an object as consumers get it."""
-    return {
-        "bucket": bucket,
-        "key": each.key,
-        "uri": f"s3://{bucket}/{quote(each.key, errors='surrogateescape')}",
+    return removed_item(bucket, each.key) | {
         "size": each.size,
         "etag": each.etag,
         "last_modified": each.last_modified,
         "version_id": each.version_id,
         "storage_class": each.storage_class,
     }
+
+
+def removed_item(bucket: str, key: str) -> dict[str, Any]:
+    """Return what consumers get of an object that is gone."""
+    return {"bucket": bucket, "key": key, "uri": f"s3://{bucket}/{quote(key, errors='surrogateescape')}"}

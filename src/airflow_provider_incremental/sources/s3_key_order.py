@@ -24,6 +24,7 @@ from airflow_provider_incremental.core.source import Baseline, Found
 from airflow_provider_incremental.core.watermark import Cursor, Watches
 from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments
 from airflow_provider_incremental.sources.s3_key_walk import KeyWalk, Sightings
+from airflow_provider_incremental.sources.s3_lessons import Lessons
 from airflow_provider_incremental.sources.s3_listing import ListingClient, ListingClientFactory, Scan
 from airflow_provider_incremental.sources.s3_options import ObjectOptions, ObjectSource
 from airflow_provider_incremental.sources.s3_pages import ListedObject, key_order
@@ -73,6 +74,7 @@ class S3KeyOrderSource(ObjectSource):
         )
         self.lateness = float(reread)
         self._sightings = Sightings(self.lateness)
+        self._lessons = Lessons({"sightings": self._sightings})
         self._under_way: _UnderWay | None = None
 
     @property
@@ -88,6 +90,7 @@ class S3KeyOrderSource(ObjectSource):
         """
         floor, key = _position(low)
         known = seen if isinstance(seen, AbstractSet) else frozenset(seen)
+        await self._lessons.recall(self.memory)
         self._wanted.begin()
         began = self._monotonic()
         under_way = self._taken_up(low, known)
@@ -125,8 +128,11 @@ class S3KeyOrderSource(ObjectSource):
                         marks.append(self._mark(each))
                     else:
                         marks.clear()
+        if not walk.last:
+            return Baseline(cursor=None)
         self._sightings.note(scan.by_now(), walk.last)
-        return Baseline(cursor=(walk.floor, walk.last) if walk.last else None, fingerprints=tuple(marks))
+        cursor, remember = (walk.floor, walk.last), self._lessons.changed()
+        return Baseline(cursor=cursor, fingerprints=tuple(marks), remember=remember)
 
     async def at(self, cursor: Cursor) -> Baseline:
         """Return a baseline for a start behind a key."""
@@ -180,6 +186,7 @@ class S3KeyOrderSource(ObjectSource):
             fingerprints=tuple(taken),
             more=more,
             note=self._wanted.note(),
+            remember={} if stays else self._lessons.changed(),
         )
 
 

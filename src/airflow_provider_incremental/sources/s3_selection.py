@@ -120,6 +120,10 @@ class Selection:
             elif self._too_late is not None and each.last_modified < self._floor:
                 self._too_late(each)
 
+    def takes(self, each: ListedObject) -> bool:
+        """Whether an object is above the cursor, or late and not seen."""
+        return self._is_in_reach(each.position) and not (self._seen and self._mark(each) in self._seen)
+
     def result(self) -> Selected:
         """Return what was selected, after the last page."""
         self._sort()

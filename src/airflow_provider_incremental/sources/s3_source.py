@@ -22,29 +22,29 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Unpack
 
 from airflow_provider_incremental.core.source import Baseline, Found
 from airflow_provider_incremental.core.watermark import Cursor, Watches
 from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments
 from airflow_provider_incremental.sources.s3_cursor import cursor_from, position_of
-from airflow_provider_incremental.sources.s3_errors import S3ListingError
+from airflow_provider_incremental.sources.s3_filter import removed_item
 from airflow_provider_incremental.sources.s3_late import LateCounter
+from airflow_provider_incremental.sources.s3_left_over import LeftOver
+from airflow_provider_incremental.sources.s3_lessons import Lessons
 from airflow_provider_incremental.sources.s3_listing import ListingClient, ListingClientFactory
 from airflow_provider_incremental.sources.s3_options import ObjectOptions, ObjectSource
 from airflow_provider_incremental.sources.s3_pages import ListedObject, Position
 from airflow_provider_incremental.sources.s3_partitions import Partitions
+from airflow_provider_incremental.sources.s3_removals import Removals
+from airflow_provider_incremental.sources.s3_scope import Scope
 from airflow_provider_incremental.sources.s3_selection import Presence, Selection, window_floor
-from airflow_provider_incremental.sources.s3_sweep import Offer, Range, Samples, SplitPoints, Sweep
 
 __all__ = ["S3KeySource", "cursor_from"]
 
 log = logging.getLogger(__name__)
 
 _KEPT_OF_A_LISTING = 20_000
-_LEFT_OVER_LASTS = 30.0
-_MOST_PARTITIONS = 400  # with more of them, the whole prefix is listed, as for a backlog of years
 _BEHIND_ALL = "\U0010ffff"  # sorts behind every key
 
 
@@ -59,6 +59,7 @@ class S3KeySource(ObjectSource):
         objects with whole seconds.
     :param lateness: seconds behind the cursor in which objects that appear late are still delivered: give as long as
         the longest multipart upload takes. 0 turns this off.
+    :param removals: whether keys that were delivered, or were there at the start, are reported when they are gone.
     :param client: an aiobotocore S3 client, which stays the caller's, or what makes one:
         ``S3Hook(aws_conn_id=...).get_async_conn``.
     :param conn_id: the connection behind the client, as error messages name it.
@@ -67,7 +68,7 @@ class S3KeySource(ObjectSource):
     :raises ConfigurationError: when an argument cannot be used.
 
     An item is a dictionary of bucket, key, uri (percent-encoded), size, etag, last_modified (aware), version_id (None
-    unless ``versioned``) and storage_class.
+    unless ``versioned``) and storage_class; one of a removed object, of bucket, key and uri.
 
     >>> S3KeySource(bucket="landing", prefix="orders/", client=client).watches.source
     's3://landing/orders/'
@@ -84,6 +85,7 @@ class S3KeySource(ObjectSource):
         conn_id: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         partition_timezone: str = "UTC",
+        removals: bool = False,
         **options: Unpack[ObjectOptions],
     ) -> None:
         check_s3_arguments(
@@ -92,6 +94,7 @@ class S3KeySource(ObjectSource):
             settle=settle,
             lateness=lateness,
             partition_timezone=partition_timezone,
+            removals=removals,
             **options,
         )
         partitions = Partitions(prefix, partition_timezone) if Partitions.are_in(prefix) else None
@@ -107,10 +110,11 @@ class S3KeySource(ObjectSource):
         )
         self.lateness = float(lateness)
         self._settle = dt.timedelta(seconds=settle)
-        self._partitions = partitions
-        self._late = LateCounter()
-        self._splits = SplitPoints(self._listing.place.prefix)
-        self._left_over: _LeftOver | None = None
+        self._scope = Scope(listing=self._listing, partitions=partitions, lateness=self.lateness)
+        self._late = LateCounter(counts=self._wanted.rules)
+        self._lessons = Lessons({"splits": self._scope.splits, "late": self._late})
+        self._removals = Removals(listing=self._listing) if removals else None
+        self._left_over: LeftOver | None = None
 
     @property
     def watches(self) -> Watches:
@@ -124,18 +128,22 @@ class S3KeySource(ObjectSource):
         """
         position = None if low is None else position_of(low)
         known = seen if isinstance(seen, AbstractSet) else frozenset(seen)
+        await self._lessons.recall(self.memory)
+        if self._removals is not None and not await self._removals.open(self.memory, low) and position is not None:
+            return await self._note_what_is_there(self._removals, low, position, known)
         left_over, self._left_over = self._left_over, None
         if left_over is None or not self._goes_on(left_over, position, known):
             left_over = await self._listed(position, max(limit, _KEPT_OF_A_LISTING), known)
-        return self._deliver(left_over, low, position, limit, known)
+        return await self._deliver(left_over, low, position, limit, known)
 
     async def latest(self) -> Baseline:
         """Return the position of the newest object, and what lies in the window behind it."""
-        sweep = await Sweep.begin(self._listing, self._splits.ranges())
+        sweep, samples = await self._scope.begin(None)
         reach = math.inf if self._ignores_overwrites else self.lateness
         presence = Presence(lateness=reach, bound=sweep.asked_at - self._settle, mark=self._mark)
-        await self._walk(sweep, presence.offer, Samples())
-        return Baseline(cursor=presence.newest, fingerprints=presence.fingerprints())
+        await self._scope.walk(sweep, presence.offer, samples)
+        marks = presence.fingerprints()
+        return Baseline(cursor=presence.newest, fingerprints=marks, remember=self._lessons.changed())
 
     async def at(self, cursor: Cursor) -> Baseline:
         """Return a baseline for a start at a cursor, or at a moment: everything behind it counts as delivered."""
@@ -150,8 +158,9 @@ class S3KeySource(ObjectSource):
                 there = (each for each in objects if each.last_modified >= floor and each.position <= position)
                 marks.extend(map(self._mark, there))
 
-            await self._walk(await Sweep.begin(self._listing, self._splits.ranges()), note, Samples())
-        return Baseline(cursor=position, fingerprints=tuple(marks))
+            sweep, samples = await self._scope.begin(None)
+            await self._scope.walk(sweep, note, samples)
+        return Baseline(cursor=position, fingerprints=tuple(marks), remember=self._lessons.changed())
 
     def in_window(self, high: Cursor, low: Cursor) -> bool:
         """Whether the window behind ``low`` reaches down to ``high``."""
@@ -166,53 +175,51 @@ class S3KeySource(ObjectSource):
         self._left_over = None
         await super().aclose()
 
-    def _goes_on(self, left_over: _LeftOver, position: Position | None, seen: AbstractSet[bytes]) -> bool:
+    def _goes_on(self, left_over: LeftOver, position: Position | None, seen: AbstractSet[bytes]) -> bool:
         """Whether a poll may deliver the rest of the listing before.
 
         That the cursor stands where that batch ended is not enough: a batch of late objects does not move it. So the
         batch must also be among what was seen, which shows that it was committed, and that nobody wants it again.
         """
-        return (
-            left_over.position == position
-            and self._monotonic() - left_over.listed_at <= _LEFT_OVER_LASTS
-            and (self.lateness <= 0 or left_over.delivered <= seen)
-        )
-
-    async def _begin(self, low: Position | None) -> tuple[Sweep, Samples | None]:
-        """Ask for the first page of what has to be listed: the partitions of the window and above, or the prefix."""
-        if self._partitions is not None and low is not None:
-            start = window_floor(low, self.lateness)
-            first = Range(next(iter(self._partitions.between(start, start))))
-            sweep = await Sweep.begin(self._listing, [first])
-            if self._partitions.count(start, sweep.asked_at) <= _MOST_PARTITIONS:
-                names = self._partitions.between(start, sweep.asked_at)
-                sweep.add([Range(name) for name in names if name != first.prefix])
-                return sweep, None
-        return await Sweep.begin(self._listing, self._splits.ranges()), Samples()
-
-    def _falls_behind(self, reached: Position | None, bound: dt.datetime) -> bool:
-        """Whether the next polls would list partitions in which nothing is found, were the cursor to stay."""
-        if self._partitions is None or reached is None or bound <= reached[0]:
+        if left_over.position != position or not left_over.is_fresh(self._monotonic()):
             return False
-        kept = self._partitions.count(window_floor((bound, ""), self.lateness), bound)
-        return self._partitions.count(window_floor(reached, self.lateness), bound) > kept + 1
+        if self._removals is not None:
+            return left_over.token == self._removals.token
+        return self.lateness <= 0 or left_over.delivered <= seen
 
-    async def _walk(self, sweep: Sweep, offer: Offer, samples: Samples | None) -> None:
-        try:
-            await sweep.walk(offer, samples)
-        except S3ListingError as error:
-            self._splits.fail(error)
-            raise
-        if samples is not None:
-            self._splits.learn(samples)
-
-    async def _listed(self, low: Position | None, capacity: int, seen: AbstractSet[bytes]) -> _LeftOver:
-        sweep, samples = await self._begin(low)
+    async def _listed(self, low: Position | None, capacity: int, seen: AbstractSet[bytes]) -> LeftOver:
+        sweep, samples = await self._scope.begin(low)
         bound = sweep.asked_at - self._settle
         self._wanted.begin()
         counts_late = samples is not None  # of partitions, there are some that are not listed
         self._late.begin(window_floor(low, self.lateness) if low is not None and counts_late else None)
-        selection = Selection(
+        selection = self._selection(low, bound, seen, capacity, self._count_late if counts_late else None)
+        comparison = self._removals.compare() if self._removals is not None else None
+        await self._scope.walk(sweep, selection.offer, samples, comparison.follow if comparison else None)
+        selected = selection.result()
+        newest = selected.newest
+        if self._scope.falls_behind(max(filter(None, (low, newest)), default=None), bound):
+            newest = bound, _BEHIND_ALL
+        return LeftOver(
+            objects=deque(selected.objects),
+            cut=selected.cut,
+            newest=newest,
+            missing=deque(comparison.missing() if comparison else ()),
+            missing_cut=comparison is not None and comparison.cut,
+            note=self._wanted.note() if low is None or low[0] <= bound else _ahead(low, bound),
+            late=self._late.end(),
+            listed_at=self._monotonic(),
+        )
+
+    def _selection(
+        self,
+        low: Position | None,
+        bound: dt.datetime,
+        seen: AbstractSet[bytes],
+        capacity: int,
+        too_late: Callable[[ListedObject], None] | None = None,
+    ) -> Selection:
+        return Selection(
             low=low,
             lateness=self.lateness,
             bound=bound,
@@ -220,69 +227,56 @@ class S3KeySource(ObjectSource):
             wanted=self._wanted,
             capacity=capacity,
             mark=self._mark,
-            too_late=self._count_late if counts_late else None,
-        )
-        await self._walk(sweep, selection.offer, samples)
-        selected = selection.result()
-        newest = selected.newest
-        if self._falls_behind(max(filter(None, (low, newest)), default=None), bound):
-            newest = bound, _BEHIND_ALL
-        return _LeftOver(
-            objects=deque(selected.objects),
-            cut=selected.cut,
-            newest=newest,
-            note=self._wanted.note() if low is None or low[0] <= bound else _ahead(low, bound),
-            late=self._late.end(),
-            listed_at=self._monotonic(),
+            too_late=too_late,
         )
 
     def _count_late(self, each: ListedObject) -> None:
         if self._wanted.means(each):
             self._late.offer(each)
 
-    def _deliver(
-        self, listed: _LeftOver, low: Cursor, position: Position | None, limit: int, seen: AbstractSet[bytes]
+    async def _note_what_is_there(
+        self, removals: Removals, low: Cursor, position: Position, seen: AbstractSet[bytes]
     ) -> Found:
-        taken: dict[bytes, ListedObject] = {}
-        while listed.objects and len(taken) < limit:
-            each = ListedObject._make(listed.objects.popleft())
-            mark = self._mark(each)
-            if mark not in seen:
-                taken[mark] = each
-        late, listed.late = listed.late, 0
+        sweep, _ = await self._scope.begin(position)
+        self._wanted.begin()
+        still_to_come = self._selection(position, sweep.asked_at, seen, 1).takes
+        return await removals.note(low, sweep.ranges, lambda each: self._wanted(each) and not still_to_come(each))
+
+    async def _deliver(
+        self, listed: LeftOver, low: Cursor, position: Position | None, limit: int, seen: AbstractSet[bytes]
+    ) -> Found:
+        taken = listed.take(limit, self._mark, seen)
+        gone = listed.take_missing(limit)
+        late = listed.take_late()
         if late:
             where = self._listing.place
             log.warning(
                 "%s: %d objects appeared later than lateness=%g and are not delivered", where, late, self.lateness
             )
-        more = bool(listed.objects) or listed.cut
-        reached = [position, listed.newest if not more else None, *(each.position for each in taken.values())]
+        all_taken = not listed.objects and not listed.cut
+        reached = [position, listed.newest if all_taken else None, *(each.position for each in taken.values())]
         high = max((each for each in reached if each is not None), default=None)
-        if listed.objects:
+        high = low if high == position else high
+        remember: dict[str, bytes | None] = {}
+        if taken or gone or late or high != low:
+            remember |= self._lessons.changed()
+            if self._removals is not None:
+                added = [each.key for each in taken.values()]
+                remember |= await self._removals.commit(high=high, added=added, removed=gone)
+        if listed.rest:
             listed.position, listed.delivered = high, frozenset(taken)
+            listed.token = self._removals.token if self._removals is not None else ""
             self._left_over = listed
         return Found(
-            high=low if high == position else high,
+            high=high,
             items=[self._item(each) for each in taken.values()],
             fingerprints=tuple(taken),
-            more=more,
+            more=listed.more,
             late_skipped=late,
             note=listed.note,
+            removed=[removed_item(self._bucket, key) for key in gone if self._wanted.names(key)],
+            remember=remember,
         )
-
-
-@dataclass(slots=True, kw_only=True)
-class _LeftOver:
-    """What a complete listing holds for this poll and for the next ones."""
-
-    objects: deque[tuple[Any, ...]]
-    cut: bool
-    newest: Position | None
-    note: str | None
-    late: int
-    listed_at: float
-    position: Position | None = None
-    delivered: frozenset[bytes] = frozenset()
 
 
 def _ahead(low: Position, bound: dt.datetime) -> str:

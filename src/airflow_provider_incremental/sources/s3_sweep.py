@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
-from typing import NamedTuple
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from typing import NamedTuple, Protocol
 
 from airflow_provider_incremental.sources.s3_errors import S3ListingError
 from airflow_provider_incremental.sources.s3_listing import S3Listing, Scan
 from airflow_provider_incremental.sources.s3_pages import ListedObject, key_order
 
-__all__ = ["Offer", "Range", "Samples", "SplitPoints", "Sweep"]
+__all__ = ["Follow", "Offer", "Range", "Samples", "SplitPoints", "Sweep"]
 
 AT_ONCE = 16
 _PAGES_A_RANGE = 4  # fewer are not worth a range of their own
 _SAMPLES = 128
 
 Offer = Callable[[Sequence[ListedObject]], None]
+
+
+class Follower(Protocol):
+    """Goes along with one range, in the order of its keys."""
+
+    async def page(self, objects: Sequence[ListedObject]) -> None:
+        """Take a page."""
+
+    async def end(self) -> None:
+        """Take the end of the range."""
 
 
 class Range(NamedTuple):
@@ -33,14 +44,18 @@ class Range(NamedTuple):
     until: str | None = None
 
 
+Follow = Callable[[Range], AbstractAsyncContextManager[Follower]]
+
+
 class Sweep:
     """A listing of ranges that has begun."""
 
-    def __init__(self, listing: S3Listing, first: Scan, rest: Sequence[Range]) -> None:
+    def __init__(self, listing: S3Listing, keys: Range, first: Scan, rest: Sequence[Range]) -> None:
         self.asked_at: dt.datetime = first.asked_at
         """A moment, by the server's clock, before anything was listed."""
         self._listing = listing
         self._first = first
+        self._first_keys = keys
         self._rest = rest
 
     @classmethod
@@ -51,33 +66,45 @@ class Sweep:
         :raises S3ListingError: when there is none.
         """
         first, *rest = ranges
-        return cls(listing, await listing.begin(prefix=first.prefix, after=first.after, until=first.until), rest)
+        scan = await listing.begin(prefix=first.prefix, after=first.after, until=first.until)
+        return cls(listing, first, scan, rest)
+
+    @property
+    def ranges(self) -> Sequence[Range]:
+        """What is listed."""
+        return [self._first_keys, *self._rest]
 
     def add(self, ranges: Sequence[Range]) -> None:
         """List these as well."""
         self._rest = [*self._rest, *ranges]
 
-    async def walk(self, offer: Offer, samples: Samples | None = None) -> None:
+    async def walk(self, offer: Offer, samples: Samples | None = None, follow: Follow | None = None) -> None:
         """Hand over the objects of every page, in no order that matters.
 
         :param samples: learns how the keys are spread.
+        :param follow: what goes along with each range.
         :raises S3ListingError: when a range cannot be listed to its end; nothing that was handed over counts then.
         """
         turn = asyncio.Semaphore(AT_ONCE)
 
-        async def read(number: int, scan: Scan) -> None:
-            async with aclosing(scan.pages()) as pages:
+        async def read(number: int, keys: Range, scan: Scan) -> None:
+            async with aclosing(scan.pages()) as pages, follow(keys) if follow else nullcontext() as follower:
                 async for objects in pages:
                     offer(objects)
                     if samples is not None and objects:
                         samples.page(number, objects)
+                    if follower is not None:
+                        await follower.page(objects)
+                if follower is not None:
+                    await follower.end()
 
         async def begin_and_read(number: int, keys: Range) -> None:
             async with turn:
                 scan = await self._listing.begin(prefix=keys.prefix, after=keys.after, until=keys.until)
-                await read(number, scan)
+                await read(number, keys, scan)
 
-        jobs = [read(0, self._first), *(begin_and_read(at, keys) for at, keys in enumerate(self._rest, 1))]
+        jobs = [read(0, self._first_keys, self._first)]
+        jobs += [begin_and_read(number, keys) for number, keys in enumerate(self._rest, 1)]
         if len(jobs) == 1:
             await jobs[0]
             return
@@ -125,6 +152,15 @@ class SplitPoints:
         self._prefix = prefix
         self._keys: list[str] = []
         self._splits_well = True
+
+    def dump(self) -> bytes:
+        """Return what :meth:`load` reads."""
+        return json.dumps({"keys": self._keys, "splits_well": self._splits_well}).encode()
+
+    def load(self, kept: bytes) -> None:
+        """Take up what another process has learned."""
+        known = json.loads(kept)
+        self._keys, self._splits_well = known["keys"], known["splits_well"]
 
     def ranges(self) -> list[Range]:
         """Return the ranges to list: one, while nothing is known."""

@@ -48,6 +48,8 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
     :param bucket_owner: the account (12 digits) that must own the bucket, or nothing is read.
     :param partition_timezone: the zone of the dates in a prefix such as ``events/{date:%Y/%m/%d}/`` (default UTC). Of
         such a prefix, only the partitions from the watermark minus ``lateness`` until now are listed.
+    :param removals: whether keys that are gone come as well (default False), in batches of kind ``"removed"``: those
+        that were delivered, or were there at the start. The store keeps all keys, a few bytes each.
     :param region_name: the bucket's region, where it is not that of the connection.
     :param aws_conn_id: the Airflow connection (default ``aws_default``); None for what boto finds by itself.
     :param start: ``"earliest"`` (the default), ``"latest"``, or a time with its zone as ISO 8601 text: objects that
@@ -92,6 +94,7 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
         bucket_owner: str | None = None,
         region_name: str | None = None,
         partition_timezone: str = "UTC",
+        removals: bool = False,
         **options: Unpack[TriggerOptions],
     ) -> None:
         super().__init__(asset_name=asset_name, max_items=max_items, poll_interval=poll_interval, **options)
@@ -101,6 +104,7 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
         self.aws_conn_id = aws_conn_id
         self.region_name = region_name
         self.partition_timezone = partition_timezone
+        self.removals = removals
         self.settle = as_seconds("settle", settle, least=1)
         self.lateness = as_seconds("lateness", lateness)
         self.reread = as_seconds("reread", reread)
@@ -126,6 +130,7 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
             reread=self.reread,
             order=self.order,
             partition_timezone=self.partition_timezone,
+            removals=self.removals,
             **self.objects,
         )
         if self.start not in ("earliest", "latest"):
@@ -149,6 +154,7 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
             settle=self.settle,
             lateness=self.lateness,
             partition_timezone=self.partition_timezone,
+            removals=self.removals,
             client=client,
             conn_id=self.aws_conn_id,
             **self.objects,

@@ -33,11 +33,14 @@ class FakeBucket:
     page, ``changes`` are made to an answer.
 
     :param page_size: keys a page.
+
+    ``ignores_start`` makes it one of the servers that list from the first key whatever they are asked.
     """
 
     def __init__(self, *, page_size: int = 1000) -> None:
         self.now = 1000.0
         self.page_size = page_size
+        self.ignores_start = False
         self.requests: list[dict[str, Any]] = []
         self.before_page: dict[int, Callable[[], object]] = {}
         self.after_page: dict[int, Callable[[], object]] = {}
@@ -91,7 +94,8 @@ class FakeBucket:
             act()
         if error := self.errors.pop(self._page, None):
             raise error
-        after = arguments.get("ContinuationToken") or arguments.get("StartAfter", "")
+        start = "" if self.ignores_start else arguments.get("StartAfter", "")
+        after = arguments.get("ContinuationToken") or start
         keys = sorted(key for key in self._objects if key.startswith(arguments["Prefix"]) and key > after)
         answer = self._answer(keys)
         if act := self.after_page.pop(self._page, None):

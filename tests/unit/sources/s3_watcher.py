@@ -8,6 +8,7 @@ from typing import Any
 from airflow_provider_incremental.core.source import Baseline, Found, Source
 from airflow_provider_incremental.sources.s3_source import S3KeySource
 from tests.unit.sources.s3_fake import FakeBucket
+from tests.unit.sources.s3_memory import FakeMemory
 
 
 class Watcher:
@@ -19,11 +20,14 @@ class Watcher:
         self.time = 0.0
         self.cursor: Any = None
         self.items: list[dict[str, Any]] = []
+        self.removed: list[str] = []
+        self.late = 0
+        self.memory = FakeMemory()
         self.limit = limit
         self._arguments = {"bucket": "landing", "client": bucket, "monotonic": lambda: self.time, **arguments}
         self._log: list[tuple[Any, Sequence[bytes]]] = []
         self._class: Any = source
-        self.source: Any = self._class(**self._arguments)
+        self.restart()
 
     @property
     def keys(self) -> list[str]:
@@ -38,18 +42,23 @@ class Watcher:
 
     def restart(self) -> None:
         """Lose everything that is not in the watermark's store."""
-        self.source = self._class(**self._arguments)
+        self.source: Any = self._class(**self._arguments)
+        self.source.memory = self.memory
 
     def start(self, baseline: Baseline) -> None:
         """Begin at a baseline."""
         self.cursor = baseline.cursor
         self._log.append((baseline.cursor, baseline.fingerprints))
+        self.memory.change(baseline.remember)
 
     async def poll(self, *, commit: bool = True) -> Found:
         """Poll once, and commit what was found unless the process dies in between."""
         found = await self.source.poll(self.cursor, self.limit, self.seen)
         if commit:
             self.items.extend(found.items)
+            self.removed.extend(item["key"] for item in found.removed)
+            self.late += found.late_skipped
+            self.memory.change(found.remember)
             self.cursor = found.high
             if found.size:
                 self._log.append((found.high, found.fingerprints))

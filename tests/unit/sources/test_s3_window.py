@@ -161,3 +161,37 @@ async def test_clock_of_the_server_behind_the_watermark_is_noted(bucket):
 def test_in_window(bucket, high, low, inside):
     """A batch can be forgotten once it ended before the window."""
     assert S3KeySource(bucket="landing", client=bucket, lateness=60).in_window(high, low) is inside
+
+
+async def test_wider_pattern_on_a_running_trigger(bucket):
+    """It delivers what it means now inside the window and above the watermark; what is older was passed over."""
+    bucket.put("a.csv", modified=500)
+    for key, modified in [("old.txt", 100), ("recent.txt", 490)]:
+        bucket.put(key, modified=modified)
+    watcher = Watcher(bucket, lateness=60, suffix=".csv")
+    await watcher.poll()
+    watcher._arguments["suffix"] = [".csv", ".txt"]
+    watcher.restart()
+    bucket.put("new.txt", modified=600)
+    await watcher.poll()
+    await watcher.poll()
+    assert watcher.keys == ["a.csv", "recent.txt", "new.txt"]
+    watcher.cursor = None
+    await watcher.poll()
+    assert watcher.keys[3:] == ["old.txt"]
+
+
+async def test_longer_window_on_a_running_trigger(bucket):
+    """What was delivered does not come again; what a start or the shorter window left out does. A shorter is safe."""
+    bucket.put("left out", modified=300)
+    bucket.put("newest", modified=500)
+    watcher = Watcher(bucket, lateness=60)
+    watcher.start(await watcher.source.latest())
+    bucket.put("a", modified=550)
+    await watcher.poll()
+    for lateness, keys in [(60, ["a"]), (10, ["a"]), (400, ["a", "left out"]), (60, ["a", "left out"])]:
+        watcher._arguments["lateness"] = lateness
+        watcher.restart()
+        await watcher.poll()
+        await watcher.poll()
+        assert watcher.keys == keys

@@ -52,6 +52,8 @@ def test_source_of_each_order():
         ({"bucket": "s3://landing/in/"}, "prefix='in"),
         ({"lateness": -1}, "lateness=-1"),
         ({"reread": -1}, "reread=-1"),
+        ({"removals": True, "order": "key"}, "removals=True .*order='key'"),
+        ({"removals": 1}, "removals=1"),
         ({"min_size": -1}, "min_size=-1"),
     ],
 )
