@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_incremental import __version__
+from airflow_provider_incremental.cli.arguments import (
+    add_act,
+    add_command,
+    add_consent,
+    add_force,
+    add_output,
+    add_rewatch,
+    add_watermark,
+    add_wide,
+    count,
+    settle_position,
+)
+from airflow_provider_incremental.cli.upkeep_commands import add_upkeep
 
 __all__ = ["parse", "parser"]
-
-_ACTIONS = "airflow_provider_incremental.cli"
-_STORE = (
-    "the store, when it is not the one of [incremental] store: conn: and the id of an Airflow connection, or a URL "
-    "(mind that others on this machine can see a password that is given here)"
-)
 
 
 def parse(arguments: Sequence[str] | None = None) -> Namespace:
     """Return the arguments, with ``action`` as ``module:function``; exits with 2 and a message on wrong usage."""
     given = parser().parse_args(arguments)
-    if hasattr(given, "watermark"):
-        _settle_watermark(given)
+    if hasattr(given, "settle"):
+        given.settle(given)
     return given
 
 
@@ -39,47 +46,30 @@ def parser() -> ArgumentParser:
     _add_show(commands)
     _add_set(commands)
     _add_rewind(commands)
+    add_upkeep(commands)
     _add_preflight(commands)
     _add_notify(commands)
     return root
 
 
-def _add(commands: Any, name: str, action: str, does: str, examples: str, *, store: bool = True) -> ArgumentParser:
-    command: ArgumentParser = commands.add_parser(
-        name,
-        help=does,
-        description=f"{does[0].upper()}{does[1:]}.",
-        epilog=f"examples:\n{examples}",
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    if store:
-        command.add_argument("--store", metavar="STORE", help=_STORE)
-    command.set_defaults(action=f"{_ACTIONS}.{action}", usage=command)
-    return command
-
-
-def _add_output(command: ArgumentParser) -> None:
-    command.add_argument("--output", "-o", choices=("table", "json"), default="table", help="default: table")
-
-
 def _add_db(commands: Any) -> None:
     db = commands.add_parser("db", help="make, upgrade and check the store's tables")
     under = db.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add(
+    add_command(
         under,
         "upgrade",
         "schema:upgrade",
         "make the store's tables, or bring them to this release; again is harmless",
         "  airflow-incremental db upgrade\n  airflow-incremental db upgrade --store conn:incremental_store",
     )
-    _add(
+    add_command(
         under,
         "check",
         "schema:check",
         "say whether the store can be reached and its tables are those of this release; exits with 1 when not",
         "  airflow-incremental db check",
     )
-    sql = _add(
+    sql = add_command(
         under,
         "sql",
         "schema:sql",
@@ -94,35 +84,36 @@ def _add_db(commands: Any) -> None:
 
 
 def _add_list(commands: Any) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "list",
         "watermarks:list_all",
-        "list watermarks, with their position and how their last poll went",
+        "list watermarks, with their position, what waits for their consumers, and how their last poll went",
         "  airflow-incremental list\n  airflow-incremental list orders --output json",
     )
     command.add_argument("asset_name", nargs="?", metavar="ASSET", help="only those of this asset")
-    _add_output(command)
+    add_wide(command)
+    add_output(command)
 
 
 def _add_show(commands: Any) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "show",
         "watermarks:show",
-        "show one watermark: position, what it watches, how its polls went, its last batches",
+        "show one watermark: position, what it watches, how its polls went, its consumers, its last batches",
         "  airflow-incremental show orders\n"
         "  airflow-incremental show orders/eu --batches 20\n"
         "  airflow-incremental show orders --consumer load_orders",
     )
-    _add_watermark(command)
-    command.add_argument("--batches", type=_count, default=5, metavar="N", help="so many of the last ones; default: 5")
-    command.add_argument("--consumer", metavar="NAME", help="and how many batches this consumer has still to finish")
-    _add_output(command)
+    add_watermark(command)
+    command.add_argument("--batches", type=count, default=5, metavar="N", help="so many of the last ones; default: 5")
+    command.add_argument("--consumer", metavar="NAME", help="only this consumer")
+    add_output(command)
 
 
 def _add_set(commands: Any) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "set",
         "watermarks:set_position",
@@ -132,7 +123,7 @@ def _add_set(commands: Any) -> None:
         '  airflow-incremental set orders --json \'{"$decimal": "12.50"}\'\n'
         "  airflow-incremental set orders --rewatch",
     )
-    _add_watermark(command)
+    add_watermark(command)
     command.add_argument(
         "value",
         nargs="?",
@@ -140,13 +131,15 @@ def _add_set(commands: Any) -> None:
         help="the position, of the same type as the present one and written as show writes it",
     )
     command.add_argument("--json", metavar="JSON", help="the position in JSON, tagged as show --output json writes it")
-    _add_rewatch(command)
-    _add_force(command)
-    _add_output(command)
+    add_rewatch(command)
+    add_force(command)
+    add_act(command)
+    add_output(command)
+    command.set_defaults(settle=settle_position)
 
 
 def _add_rewind(commands: Any) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "rewind",
         "watermarks:rewind",
@@ -155,18 +148,19 @@ def _add_rewind(commands: Any) -> None:
         "  airflow-incremental rewind orders --to '[\"2026-01-31T00:00:00+00:00\", 0]' --yes\n"
         "  airflow-incremental rewind orders --to earliest --rewatch",
     )
-    _add_watermark(command)
+    add_watermark(command)
     command.add_argument(
         "--to", required=True, metavar="VALUE", help="the position, as for set; earliest: the very start of the source"
     )
-    _add_rewatch(command)
-    _add_force(command)
-    command.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    _add_output(command)
+    add_rewatch(command)
+    add_force(command)
+    add_act(command)
+    add_consent(command)
+    add_output(command)
 
 
 def _add_preflight(commands: Any) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "preflight",
         "preflight:look",
@@ -181,11 +175,11 @@ def _add_preflight(commands: Any) -> None:
     command.add_argument("--sql", metavar="QUERY", help="a query in place of TABLE")
     command.add_argument("--cursor", nargs="+", required=True, metavar="COLUMN", help="the columns that give the order")
     command.add_argument("--timezone", metavar="ZONE", help="the zone of a first cursor column without one")
-    _add_output(command)
+    add_output(command)
 
 
 def _add_notify(commands: Any) -> None:
-    command = _add(
+    command = add_command(
         commands,
         "notify",
         "notify:sql",
@@ -195,58 +189,3 @@ def _add_notify(commands: Any) -> None:
     )
     command.add_argument("table", metavar="TABLE", help="the table, or schema.table")
     command.add_argument("channel", metavar="CHANNEL", help="the channel that the trigger listens on")
-
-
-def _add_watermark(command: ArgumentParser) -> None:
-    command.add_argument(
-        "watermark",
-        nargs="?",
-        metavar="WATERMARK",
-        help="ASSET[/NAMESPACE[/KEY]]; with --namespace or --key the whole of it is the asset's name",
-    )
-    command.add_argument("--asset", metavar="NAME", help="the asset's exact name, in place of WATERMARK")
-    command.add_argument("--namespace", metavar="NAME", help="default: default")
-    command.add_argument("--key", metavar="NAME", help="default: default")
-
-
-def _add_rewatch(command: ArgumentParser) -> None:
-    command.add_argument(
-        "--rewatch",
-        action="store_true",
-        help="forget which source is watched: the next trigger may bring another bucket, table or cursor",
-    )
-
-
-def _add_force(command: ArgumentParser) -> None:
-    command.add_argument(
-        "--force", action="store_true", help="take a position of another type than the present one: JSON, else text"
-    )
-
-
-def _settle_watermark(given: Namespace) -> None:
-    """Sort out which words mean the watermark; ``exact`` says that its name is not to be taken apart."""
-    if given.asset is not None and given.watermark is not None:
-        if not hasattr(given, "value") or given.value is not None:
-            given.usage.error("give WATERMARK or --asset, not both")
-        given.value, given.watermark = given.watermark, None
-    given.exact = any(part is not None for part in (given.asset, given.namespace, given.key))
-    given.watermark = given.watermark if given.asset is None else given.asset
-    if given.watermark is None:
-        given.usage.error("the following arguments are required: WATERMARK")
-    if hasattr(given, "json"):
-        _settle_value(given)
-
-
-def _settle_value(given: Namespace) -> None:
-    if given.value is not None and given.json is not None:
-        given.usage.error("give VALUE or --json, not both")
-    if given.value is None and given.json is None and not given.rewatch:
-        given.usage.error("give VALUE, --json or --rewatch")
-
-
-def _count(text: str) -> int:
-    """Read how many."""
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number

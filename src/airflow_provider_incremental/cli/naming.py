@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
+from airflow_provider_incremental.core.upkeep import ConsumerStatus
 from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey
 
-__all__ = ["find", "of_asset", "readings"]
+__all__ = ["find", "known", "of_asset", "readings"]
 
 _MOST_NAMES = 5
 
@@ -58,6 +60,24 @@ async def of_asset(store: WatermarkStore, asset_name: str | None) -> list[Waterm
     return found
 
 
+def known(consumers: Sequence[ConsumerStatus], name: str | None, where: str) -> list[ConsumerStatus]:
+    """Return the consumers of a name, or all.
+
+    :param where: the watermark or the asset whose consumers these are.
+    :raises ConfigurationError: when none has the name, with names like it.
+    """
+    found = [each for each in consumers if name in (None, each.consumer)]
+    if name is None or found:
+        return found
+    names = list(dict.fromkeys(each.consumer for each in consumers))
+    hint = _meant(name, names) or (
+        "`airflow-incremental consumers` shows all."
+        if names
+        else "Nobody has consumed it yet: a consumer is known from its first consume() on."
+    )
+    raise ConfigurationError(f"consumer {name!r} is not known to {where}. {hint}")
+
+
 async def _unknown(store: WatermarkStore, text: str) -> ConfigurationError:
     names = [str(watermark.key) for watermark in await store.list_watermarks()]
     if not names:
@@ -65,10 +85,14 @@ async def _unknown(store: WatermarkStore, text: str) -> ConfigurationError:
             f"there is no watermark {text!r}, nor any other: a trigger makes its watermark at its first poll. If there "
             "should be some, is this the triggerer's store? See [incremental] store and --store"
         )
+    hint = _meant(text, names) or "`airflow-incremental list` shows all."
+    return ConfigurationError(f"there is no watermark {text!r}. {hint}")
+
+
+def _meant(text: str, names: Sequence[str]) -> str:
     alike = [name for name in names if text in name or name in text]
     alike += [name for name in get_close_matches(text, names, n=_MOST_NAMES, cutoff=0.6) if name not in alike]
-    hint = f"Do you mean {', '.join(alike[:_MOST_NAMES])}?" if alike else "`airflow-incremental list` shows all."
-    return ConfigurationError(f"there is no watermark {text!r}. {hint}")
+    return f"Do you mean {', '.join(alike[:_MOST_NAMES])}?" if alike else ""
 
 
 def _exactly(key: WatermarkKey) -> str:

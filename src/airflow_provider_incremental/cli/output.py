@@ -4,26 +4,55 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_incremental.cli.positions import written
 from airflow_provider_incremental.core.batch import Batch
+from airflow_provider_incremental.core.upkeep import ConsumerStatus
 from airflow_provider_incremental.core.values import encode
-from airflow_provider_incremental.core.watermark import Watermark
+from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey, WatermarkStatus
 
 __all__ = [
+    "Backlog",
     "as_json",
     "batch_json",
     "batches_table",
+    "iso",
     "pairs",
     "table",
     "watermark_json",
     "watermark_pairs",
     "watermarks_table",
+    "when",
 ]
 
 _WIDEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits on a watermark for its slowest consumer, and how many batches are dead for somebody.
+
+    Both are None where nobody consumes.
+    """
+
+    waiting: int | None = None
+    dead: int | None = None
+
+    @classmethod
+    def of(cls, key: WatermarkKey, consumers: Iterable[ConsumerStatus]) -> Backlog:
+        """Sum up the consumers of a watermark."""
+        here = [each for each in consumers if each.key == key]
+        if not here:
+            return cls()
+        return cls(max(each.pending for each in here), sum(each.dead for each in here))
+
+    @property
+    def json(self) -> dict[str, int | None]:
+        """The same for programs."""
+        return {"waiting": self.waiting, "dead": self.dead}
 
 
 def as_json(value: Any) -> str:
@@ -31,9 +60,9 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return columns under their heads, each as wide as its widest cell, long cells cut."""
-    cells = [tuple(heads), *(tuple(_cell(value) for value in row) for row in rows)]
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, wide: bool = False) -> str:
+    """Return columns under their heads, each as wide as its widest cell; long cells are cut unless it is ``wide``."""
+    cells = [tuple(heads), *(tuple(_cell(value, wide=wide) for value in row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
     lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in cells)
     return "\n".join(line.rstrip() for line in lines)
@@ -46,22 +75,25 @@ def pairs(facts: Iterable[tuple[str, object]]) -> str:
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in known)
 
 
-def watermarks_table(watermarks: Iterable[Watermark]) -> str:
+def watermarks_table(
+    watermarks: Iterable[Watermark], backlogs: Mapping[WatermarkKey, Backlog], *, wide: bool = False
+) -> str:
     """Return one line a watermark."""
-    heads = ("WATERMARK", "POSITION", "VERSION", "BATCHES", "MOVED", "LAST POLL", "STATE")
+    heads = ("WATERMARK", "POSITION", "BATCHES", "WAITING", "DEAD", "MOVED", "LAST POLL", "STATE")
     rows = (
         (
             each.key,
             written(each.cursor),
-            each.version,
             each.last_seq,
-            _when(each.moved_at),
-            _when(each.status.last_poll_at),
+            backlogs[each.key].waiting,
+            backlogs[each.key].dead,
+            when(each.moved_at),
+            when(each.status.last_poll_at),
             _state(each),
         )
         for each in watermarks
     )
-    return table(heads, rows)
+    return table(heads, rows, wide=wide)
 
 
 def watermark_pairs(watermark: Watermark) -> str:
@@ -72,14 +104,14 @@ def watermark_pairs(watermark: Watermark) -> str:
             ("watermark", watermark.key),
             ("position", written(watermark.cursor)),
             ("version", watermark.version if watermark.started else "0 (no poll was committed yet)"),
-            ("moved", _when(watermark.moved_at)),
+            ("moved", when(watermark.moved_at)),
             ("batches", watermark.last_seq),
             ("watches", watches.source if watches else "(the next trigger decides)"),
             ("cursor", watches.cursor if watches else None),
             ("state", _state(watermark)),
-            ("last poll", _when(status.last_poll_at)),
+            ("last poll", when(status.last_poll_at)),
             ("last error", status.last_error),
-            ("last error at", _when(status.last_error_at)),
+            ("last error at", _last_error_at(status)),
             ("failures in a row", status.failures),
             ("conflicts", status.conflicts),
             ("late and skipped", status.late_skipped),
@@ -92,7 +124,7 @@ def batches_table(batches: Iterable[Batch]) -> str:
     """Return one line a batch."""
     heads = ("BATCH", "KIND", "ITEMS", "UP TO", "COMMITTED", "ANNOUNCED")
     rows = (
-        (each.seq, each.kind, each.count, written(each.high), _when(each.committed_at), _when(each.announced_at))
+        (each.seq, each.kind, each.count, written(each.high), when(each.committed_at), when(each.announced_at))
         for each in batches
     )
     return table(heads, rows)
@@ -110,12 +142,12 @@ def watermark_json(watermark: Watermark) -> dict[str, Any]:
         "version": watermark.version,
         "started": watermark.started,
         "batches": watermark.last_seq,
-        "moved_at": _iso(watermark.moved_at),
+        "moved_at": iso(watermark.moved_at),
         "watches": {"source": watches.source, "cursor": watches.cursor} if watches else None,
         "status": {
-            "last_poll_at": _iso(status.last_poll_at),
+            "last_poll_at": iso(status.last_poll_at),
             "last_error": status.last_error,
-            "last_error_at": _iso(status.last_error_at),
+            "last_error_at": iso(status.last_error_at),
             "failures": status.failures,
             "conflicts": status.conflicts,
             "late_skipped": status.late_skipped,
@@ -133,9 +165,14 @@ def batch_json(batch: Batch) -> dict[str, Any]:
         "count": batch.count,
         "low": encode(batch.low),
         "high": encode(batch.high),
-        "committed_at": _iso(batch.committed_at),
-        "announced_at": _iso(batch.announced_at),
+        "committed_at": iso(batch.committed_at),
+        "announced_at": iso(batch.announced_at),
     }
+
+
+def _last_error_at(status: WatermarkStatus) -> str | None:
+    moment = when(status.last_error_at)
+    return moment if moment is None or status.last_error else f"{moment} (it is over)"
 
 
 def _state(watermark: Watermark) -> str:
@@ -147,9 +184,9 @@ def _state(watermark: Watermark) -> str:
     return status.note or "ok"
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, *, wide: bool) -> str:
     text = _line("-" if value is None else value)
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+    return text if wide or len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
 
 
 def _line(value: object) -> str:
@@ -157,10 +194,11 @@ def _line(value: object) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(value))
 
 
-def _when(moment: dt.datetime | None) -> str | None:
+def when(moment: dt.datetime | None) -> str | None:
     """Return an instant to the second, in UTC."""
     return None if moment is None else moment.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def _iso(moment: dt.datetime | None) -> str | None:
+def iso(moment: dt.datetime | None) -> str | None:
+    """Return an instant for programs."""
     return None if moment is None else moment.isoformat()

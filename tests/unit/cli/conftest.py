@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from airflow_provider_incremental.cli.main import main
 from airflow_provider_incremental.core.batch import Batch, NewBatch
+from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.migrations.run import upgrade_embedded
 from airflow_provider_incremental.wiring.sync import store_session
@@ -61,6 +63,26 @@ class Store:
 
     def report(self, *name: str, **report: Any) -> None:
         self(lambda store: store.report(WatermarkKey(*name), PollReport(**report)))
+
+    def consume(self, asset_name: str, consumer: str, batches: int, *, dead: bool = False) -> None:
+        """Acknowledge the oldest batches that wait for a consumer, or fail at them for good."""
+        selector = Selector(asset_name)
+
+        async def work(store) -> None:
+            await store.subscribe(selector, consumer, "earliest")
+            for _ in range(batches):
+                claim = await store.claim(selector, consumer, uuid.uuid4().hex, 60)
+                if dead:
+                    await store.release(claim, "division by zero", dead=True)
+                else:
+                    await store.acknowledge(claim)
+
+        self(work)
+
+    def pending(self, asset_name: str, consumer: str) -> list[int]:
+        """Return the numbers of the batches of an asset's one watermark that wait for a consumer."""
+        waiting = self(lambda store: store.pending(Selector(asset_name, "default", "default"), consumer))
+        return [batch.seq for batch in waiting]
 
     def history(self, *name: str) -> list[Batch]:
         return self(lambda store: store.history(WatermarkKey(*name)))

@@ -96,10 +96,73 @@ def test_show_consumer(store, run):
 
     store(work)
     assert watermark.last_seq == 3
-    assert "consumer load: 2 batches wait for it, the oldest is 2" in run("show", "orders", "--consumer", "load").out
+    assert "the oldest batch that waits for load is 2" in run("show", "orders", "--consumer", "load").out
     shown = run("show", "orders", "--consumer", "load", "-o", "json").json
     assert [batch["seq"] for batch in shown["pending"]] == [2, 3]
-    assert "never asked" in run("show", "orders", "--consumer", "other").out
+
+
+def test_show_lists_the_consumers(store, run):
+    """Each consumer is shown with what it has finished and what waits for it; with a name, that one alone."""
+    store.add("orders", cursor=1, batches=3)
+    store.consume("orders", "load", 2)
+    store.consume("orders", "report", 0)
+    table = run("show", "orders").out.split("\n\n")[1].splitlines()
+    assert [line.split()[:4] for line in table[1:]] == [["load", "2", "1", "0"], ["report", "0", "3", "0"]]
+    assert [each["consumer"] for each in run("show", "orders", "-o", "json").json["consumers"]] == ["load", "report"]
+    alone = run("show", "orders", "--consumer", "load").out
+    assert "load" in alone
+    assert "report" not in alone
+
+
+@pytest.mark.parametrize(
+    ("command", "where"),
+    [
+        (["show", "orders", "--consumer"], "orders"),
+        (["dead", "orders", "--consumer"], "orders"),
+        (["replay", "orders", "--dead", "--consumer"], "orders"),
+        (["forget-consumer", "orders", "--yes"], "orders"),
+    ],
+)
+def test_an_unknown_consumer(store, run, command, where):
+    """No command takes a consumer that is not known: the answer names those alike, and how to see all."""
+    store.add("orders", cursor=1)
+    nobody = run(*command, "loadd")
+    assert (nobody.code, nobody.out) == (1, "")
+    assert f"'loadd' is not known to {where}. Nobody has consumed it yet" in nobody.err
+    store.consume("orders", "load_orders", 1)
+    assert "Do you mean load_orders?" in run(*command, "load_order").err
+    assert "`airflow-incremental consumers` shows all" in run(*command, "xyz").err
+
+
+def test_list_counts_what_waits_and_what_is_dead(store, run):
+    """The list says how many batches wait for the slowest consumer and how many are dead; nothing where nobody is."""
+    store.add("orders", cursor=1, batches=3)
+    store.add("returns", cursor=1)
+    store.consume("orders", "load", 2)
+    store.consume("orders", "report", 0)
+    store.consume("orders", "report", 1, dead=True)
+    heads, orders, returns = (line.split() for line in run("list").out.splitlines())
+    assert heads[3:5] == ["WAITING", "DEAD"]
+    assert (orders[3:5], returns[3:5]) == (["2", "1"], ["-", "-"])
+    assert [(each["waiting"], each["dead"]) for each in run("list", "-o", "json").json] == [(2, 1), (None, None)]
+
+
+def test_list_wide(store, run):
+    """With --wide an error is shown to its end."""
+    store.add("orders", cursor=1)
+    store.report("orders", error="x" * 500 + " the end", failures=1)
+    assert "the end" not in run("list").out
+    assert run("list", "--wide").out.rstrip().endswith("the end")
+
+
+def test_show_after_an_error(store, run):
+    """An error that is over is not shown as if it were there: its time says so."""
+    store.add("orders", cursor=1)
+    store.report("orders", error="no such table", failures=1)
+    assert "it is over" not in run("show", "orders").out
+    store.report("orders")
+    line = next(line for line in run("show", "orders").out.splitlines() if line.startswith("last error at"))
+    assert line.endswith("(it is over)")
 
 
 def test_a_name_with_slashes(store, run):

@@ -13,6 +13,7 @@ from airflow.sdk.definitions.context import Context
 
 from airflow_provider_incremental.consumers import _run
 from airflow_provider_incremental.migrations.run import upgrade_embedded
+from airflow_provider_incremental.wiring import actor
 
 
 @pytest.fixture(autouse=True)
@@ -26,11 +27,12 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def in_task(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Put the test into a task of ``the_dag`` whose run was started by events with these payloads."""
 
-    def enter(*payloads: Any, asset: str = "orders") -> None:
+    def enter(*payloads: Any, asset: str = "orders", map_index: int = -1) -> None:
         events = [SimpleNamespace(extra={"from_trigger": True, "payload": payload}) for payload in payloads]
-        ti = SimpleNamespace(dag_id="the_dag", run_id="r", task_id="t", map_index=-1, try_number=1)
+        ti = SimpleNamespace(dag_id="the_dag", run_id="r", task_id="t", map_index=map_index, try_number=1)
         context: Context = {"ti": ti, "triggering_asset_events": _Events({SimpleAsset(asset): events})}
-        monkeypatch.setattr(_run, "current_context", lambda: context)
+        for reader in (_run, actor):
+            monkeypatch.setattr(reader, "current_context", lambda: context)
 
     return enter
 

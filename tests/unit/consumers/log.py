@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
+from airflow_provider_incremental.core.upkeep import JournalEntry
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
 from airflow_provider_incremental.wiring.stores import open_store
 
@@ -60,5 +61,14 @@ def identity() -> str:
 
     async def work(store: WatermarkStore) -> str:
         return await store.identity()
+
+    return in_store(work)
+
+
+def journal() -> list[JournalEntry]:
+    """Return what was changed by hand."""
+
+    async def work(store: WatermarkStore) -> list[JournalEntry]:
+        return await store.journal()
 
     return in_store(work)

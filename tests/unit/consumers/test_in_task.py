@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import getpass
+import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from airflow_provider_incremental import consume, pending_batches
+from airflow_provider_incremental import AssetWatermark, consume, pending_batches
 from airflow_provider_incremental.core.errors import (
     ConfigurationError,
     WrongStoreError,
 )
-from tests.unit.consumers.log import commit, identity, payload, waiting
+from tests.unit.consumers.log import commit, identity, journal, payload, waiting
 
 
 def test_the_consumer_is_the_dag(in_task: Callable[..., None]) -> None:
@@ -53,3 +55,20 @@ def test_a_consumer_from_latest_gets_the_batches_that_started_its_run(in_task: C
     commit([3])
     in_task(payload(identity(), *ids))
     assert [batch.seq for batch in consume("orders", start="latest")] == [2, 3]
+
+
+@pytest.mark.parametrize(("map_index", "who"), [(-1, "the_dag/r/t"), (0, "the_dag/r/t/0"), (3, "the_dag/r/t/3")])
+def test_a_position_that_a_task_writes_is_in_the_journal(
+    in_task: Callable[..., None], map_index: int, who: str
+) -> None:
+    """With the task as who did it, and its reason."""
+    in_task(map_index=map_index)
+    AssetWatermark("orders").set_value((3, "x"), reason="the load was rolled back")
+    (entry,) = journal()
+    assert (entry.who, entry.why, entry.operation) == (who, "the load was rolled back", "rewind")
+
+
+def test_outside_of_a_task_the_user_is_in_the_journal() -> None:
+    """As for the command line."""
+    AssetWatermark("orders").set_value(7)
+    assert [entry.who for entry in journal()] == [f"{getpass.getuser()}@{socket.gethostname()}"]
