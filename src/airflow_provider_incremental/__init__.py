@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from airflow_provider_incremental.core.source import Baseline as Baseline
     from airflow_provider_incremental.core.source import Found as Found
     from airflow_provider_incremental.core.source import Source as Source
+    from airflow_provider_incremental.core.upkeep import DeadBatch as DeadBatch
     from airflow_provider_incremental.core.watermark import Watches as Watches
     from airflow_provider_incremental.triggers import IncrementalTrigger as IncrementalTrigger
     from airflow_provider_incremental.triggers import S3KeyIncrementalTrigger as S3KeyIncrementalTrigger
@@ -28,6 +29,7 @@ _HOMES = {
     "AssetWatermark": "wiring.asset_watermark",
     "Baseline": "core.source",
     "ClaimedBatch": "consumers._work",
+    "DeadBatch": "core.upkeep",
     "Found": "core.source",
     "IncrementalTrigger": "triggers",
     "PendingBatch": "consumers.pending",

@@ -24,6 +24,7 @@ class Run:
     holder: str = ""
     stores: frozenset[str] = field(default_factory=frozenset)
     batch_ids: frozenset[str] = field(default_factory=frozenset)
+    announced: frozenset[str] = field(default_factory=frozenset)
 
     def consumer(self, given: str | None) -> str:
         """Return the consumer's name: the one that is given, or the DAG's.
@@ -76,6 +77,7 @@ def current_run(asset_name: str) -> Run:
         holder=_holder(context["ti"]),
         stores=frozenset(str(payload["store"]) for payload in payloads),
         batch_ids=frozenset(str(batch["id"]) for payload in payloads for batch in payload.get("batches", ())),
+        announced=frozenset(str(payload["asset"]) for _, payload in _announcements(context)),
     )
 
 
@@ -86,16 +88,21 @@ def _holder(ti: Any) -> str:
 
 
 def _payloads(context: Any, asset_name: str) -> Iterator[Mapping[str, Any]]:
+    for asset, payload in _announcements(context):
+        if payload["asset"] == asset_name:
+            yield payload
+        elif getattr(asset, "name", None) == asset_name:
+            msg = (
+                f"the asset {asset_name!r} was announced by a trigger with asset_name={payload['asset']!r}: its "
+                "batches are kept under that name. Give the trigger the asset's name, or use incremental_asset(...)"
+            )
+            raise ConfigurationError(msg)
+
+
+def _announcements(context: Any) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """Yield what started the run, as far as it is this package's: the asset and the payload."""
     for asset, events in context["triggering_asset_events"].items():
         for event in events:
             payload = (event.extra or {}).get("payload")
-            if not isinstance(payload, Mapping) or not {"schema", "store", "asset"} <= payload.keys():
-                continue
-            if payload["asset"] == asset_name:
-                yield payload
-            elif getattr(asset, "name", None) == asset_name:
-                msg = (
-                    f"the asset {asset_name!r} was announced by a trigger with asset_name={payload['asset']!r}: its "
-                    "batches are kept under that name. Give the trigger the asset's name, or use incremental_asset(...)"
-                )
-                raise ConfigurationError(msg)
+            if isinstance(payload, Mapping) and {"schema", "store", "asset"} <= payload.keys():
+                yield asset, payload

@@ -1,11 +1,13 @@
-"""A batch in a task's hands."""
+"""What a task has in its hands: one batch, or several that are processed as one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from airflow_provider_incremental.consumers._dead import Undertaker
 from airflow_provider_incremental.core.batch import BatchKind, Claim
+from airflow_provider_incremental.core.errors import LeaseLostError
 from airflow_provider_incremental.core.intake import Intake, Taken
 from airflow_provider_incremental.core.watermark import Cursor, Watches, WatermarkKey
 from airflow_provider_incremental.sources.sql_range import ParamStyle, RangeCondition, RowRange, range_between
@@ -18,7 +20,8 @@ class ClaimedBatch:
     """One slice ``(low, high]`` of a source, claimed by this task; its lease is renewed as long as the task works.
 
     :ivar id: the batch's id, the same whenever it is delivered: what to deduplicate by in a system of your own.
-    :ivar seq: its number in the watermark's log.
+    :ivar ids: the ids of all batches that ``consume(max_items=...)`` put together here; otherwise the one.
+    :ivar seq: its number in the watermark's log; of several the first.
     :ivar low: and :ivar high: the cursors between which it was found.
     :ivar items: what was found. For S3 a dictionary an object, for SQL a dictionary a row (empty for
         ``payload="range"``), with the types that the source has.
@@ -28,18 +31,27 @@ class ClaimedBatch:
     :ivar watermark: the key of the watermark that it belongs to.
     """
 
-    def __init__(self, claim: Claim, acknowledge: Callable[[], None], watches: Callable[[], Watches | None]) -> None:
-        batch = claim.batch
-        self.id: str = batch.id
-        self.seq: int = batch.seq
-        self.low: Cursor = batch.low
-        self.high: Cursor = batch.high
-        self.items: list[Any] = batch.items or []
-        self.count: int = batch.count
-        self.kind: BatchKind = batch.kind
-        self.attempt: int = claim.attempt
-        self.watermark: WatermarkKey = batch.key
+    def __init__(
+        self,
+        claims: Sequence[Claim],
+        *,
+        acknowledge: Callable[[], None],
+        give_back: Callable[[], None],
+        watches: Callable[[], Watches | None],
+    ) -> None:
+        first, last = claims[0], claims[-1]
+        self.id: str = first.batch.id
+        self.ids: tuple[str, ...] = tuple(claim.batch.id for claim in claims)
+        self.seq: int = first.batch.seq
+        self.low: Cursor = first.batch.low
+        self.high: Cursor = last.batch.high
+        self.items: list[Any] = [item for claim in claims for item in claim.batch.items or ()]
+        self.count: int = sum(claim.batch.count for claim in claims)
+        self.kind: BatchKind = first.batch.kind
+        self.attempt: int = max(claim.attempt for claim in claims)
+        self.watermark: WatermarkKey = first.batch.key
         self._acknowledge = acknowledge
+        self._give_back = give_back
         self._watches = watches
 
     def __repr__(self) -> str:
@@ -52,6 +64,13 @@ class ClaimedBatch:
         :raises LeaseLostError: when the lease ran out and another worker took the batch.
         """
         self._acknowledge()
+
+    def give_back(self) -> None:
+        """Say that the batch was not processed, and that nothing is wrong with it: it comes again, no attempt counts.
+
+        Leaving the loop by ``break`` gives it back as well, but counts as an attempt that failed.
+        """
+        self._give_back()
 
     def where(
         self, paramstyle: ParamStyle = "pyformat", *, alias: str | None = None, dialect: str | None = None
@@ -85,28 +104,36 @@ class ClaimedBatch:
 
 
 class Work:
-    """A batch that this task has taken, until it is acknowledged or given back, whichever comes first."""
+    """Batches that this task has taken, until they are acknowledged or given back, whichever comes first."""
 
-    def __init__(self, taken: Taken, intake: Intake, session: StoreSession) -> None:
-        self.batch = ClaimedBatch(taken.claim, self.acknowledge, self._watches)
-        self._taken: Taken | None = taken
+    def __init__(self, taken: Sequence[Taken], intake: Intake, session: StoreSession, undertaker: Undertaker) -> None:
+        claims = [each.claim for each in taken]
+        self.batch = ClaimedBatch(claims, acknowledge=self.acknowledge, give_back=self.give_back, watches=self._watches)
+        self._taken = list(taken)
         self._intake = intake
         self._session = session
+        self._undertaker = undertaker
 
     def acknowledge(self) -> None:
-        """The batch is finished.
+        """The batches are finished.
 
-        :raises LeaseLostError: when the lease ran out and another worker took the batch.
+        :raises LeaseLostError: when the lease of one ran out and another worker took it; the others are acknowledged.
         """
-        taken, self._taken = self._taken, None
-        if taken is not None:
-            self._session.run(self._intake.acknowledge(taken))
+        lost: LeaseLostError | None = None
+        while self._taken:
+            try:
+                self._session.run(self._intake.acknowledge(self._taken.pop(0)))
+            except LeaseLostError as error:
+                lost = error
+        if lost is not None:
+            raise lost
 
-    def give_back(self, error: str) -> None:
-        """The batch is not finished, and comes again; nothing happens once it was acknowledged."""
-        taken, self._taken = self._taken, None
-        if taken is not None:
-            self._session.run(self._intake.give_back(taken, error))
+    def give_back(self, error: str | None = None) -> None:
+        """The batches are not finished, and come again; nothing happens to those that were acknowledged."""
+        while self._taken:
+            dead = self._session.run(self._intake.give_back(self._taken.pop(0), error))
+            if dead is not None:
+                self._undertaker.tell(dead)
 
     def _watches(self) -> Watches | None:
         watermark = self._session.run(self._session.store.load(self.batch.watermark))

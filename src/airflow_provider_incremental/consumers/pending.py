@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_incremental.consumers._consumer import LEASE, MAX_ATTEMPTS, RETRY_DELAY, Consumer
+from airflow_provider_incremental.consumers._dead import OnDead
 from airflow_provider_incremental.consumers._run import current_run, name_of
 from airflow_provider_incremental.consumers._work import ClaimedBatch, Work
-from airflow_provider_incremental.consumers.consume import LEASE, Consumer
 from airflow_provider_incremental.core.errors import BatchHeldError, ConfigurationError
+from airflow_provider_incremental.core.pace import Patience
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.values import Json, decode, encode
@@ -30,7 +32,7 @@ def pending_batches(
     start: ConsumerStart = "earliest",
     limit: int = 1000,
 ) -> list[dict[str, Json]]:
-    """Return the batches that a consumer has not acknowledged, oldest first, for ``expand()``.
+    """Return the batches that a consumer could take now, oldest first, for ``expand()``.
 
     Plain JSON, a few hundred bytes each, without items. Nothing is claimed: each mapped task does that with
     ``PendingBatch.from_json(batch).processing()``.
@@ -44,7 +46,7 @@ def pending_batches(
     name = run.consumer(consumer)
     with store_session() as session:
         Consumer(selector=selector, run=run, name=name, start=start).open(session)
-        batches = session.run(session.store.pending(selector, name, limit))
+        batches = session.run(session.store.pending(selector, name, limit, free=True))
     return [
         {
             "asset": batch.key.asset_name,
@@ -90,12 +92,19 @@ class PendingBatch:
         return cls(**{**known, "low": decode(form["low"]), "high": decode(form["high"])})
 
     @contextmanager
-    def processing(self, *, lease: float = LEASE) -> Generator[ClaimedBatch, None, None]:
+    def processing(
+        self,
+        *,
+        lease: float = LEASE,
+        max_attempts: int | None = MAX_ATTEMPTS,
+        retry_delay: float = RETRY_DELAY,
+        on_dead: OnDead | None = None,
+    ) -> Generator[ClaimedBatch, None, None]:
         """Claim the batch for the block, acknowledge it at its end, give it back when the block raises.
 
-        :param lease: seconds after which the batch of a worker that died may be taken by another (default 300).
+        :param lease: and the others: as for :func:`consume`.
         :raises AirflowSkipException: when the batch was processed already: the task is skipped.
-        :raises BatchHeldError: when another worker holds it; let the task be retried.
+        :raises BatchHeldError: when another worker holds it, or it waits to be tried again; let the task be retried.
 
         >>> @task  # doctest: +SKIP
         ... def load(batch):
@@ -105,11 +114,19 @@ class PendingBatch:
         selector = Selector(self.asset, self.namespace, self.key)
         run = current_run(self.asset)
         with store_session() as session:
-            intake = Consumer(selector=selector, run=run, name=self.consumer, lease=lease).open(session)
+            who = Consumer(
+                selector=selector,
+                run=run,
+                name=self.consumer,
+                lease=lease,
+                patience=Patience(max_attempts=max_attempts, retry_delay=retry_delay),
+                on_dead=on_dead,
+            )
+            intake = who.open(session)
             taken = session.run(intake.claim(self.id))
             if taken is None:
                 raise self._not_available(session, selector)
-            work = Work(taken, intake, session)
+            work = Work([taken], intake, session, who.undertaker)
             try:
                 yield work.batch
             except BaseException as error:
@@ -121,6 +138,7 @@ class PendingBatch:
         if session.run(session.store.acknowledged(selector, self.consumer, self.id)):
             return AirflowSkipException(f"batch {self.seq} of {self.asset} was processed by {self.consumer} already")
         return BatchHeldError(
-            f"batch {self.seq} of {self.asset} is held by another worker of {self.consumer}: it is free when that one "
-            "gives it back or its lease runs out. Let the task be retried (retries=..., retry_delay=...)"
+            f"batch {self.seq} of {self.asset} is held by another worker of {self.consumer}, waits to be tried again, "
+            "or is dead. It is free when its holder gives it back or its lease runs out, when its delay ends, or when "
+            "it is replayed. Let the task be retried (retries=..., retry_delay=...)"
         )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_provider_incremental.core.batch import Claim
 from airflow_provider_incremental.core.clock import Clock
 from airflow_provider_incremental.core.errors import LeaseLostError
+from airflow_provider_incremental.core.pace import Patience
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
 from airflow_provider_incremental.core.trouble import told_to_stop
+from airflow_provider_incremental.core.upkeep import DeadBatch
 
 __all__ = ["Intake", "Taken"]
 
@@ -27,10 +29,23 @@ class Taken:
 
 
 class Intake:
-    """Takes batches for one consumer: claim, keep the lease while they are processed, acknowledge or give back."""
+    """Takes batches for one consumer: claim, keep the lease while they are processed, acknowledge or give back.
+
+    :param ordered: of each watermark, never take a batch before the ones that were committed earlier are finished.
+    :param patience: what becomes of a batch that was not processed.
+    """
 
     def __init__(
-        self, *, store: WatermarkStore, selector: Selector, consumer: str, holder: str, lease: float, clock: Clock
+        self,
+        *,
+        store: WatermarkStore,
+        selector: Selector,
+        consumer: str,
+        holder: str,
+        lease: float,
+        clock: Clock,
+        ordered: bool = False,
+        patience: Patience | None = None,
     ) -> None:
         self._store = store
         self._selector = selector
@@ -38,10 +53,19 @@ class Intake:
         self._holder = holder
         self._lease = lease
         self._clock = clock
+        self._ordered = ordered
+        self._patience = patience or Patience()
+
+    async def bury(self) -> list[DeadBatch]:
+        """Set aside what was taken too often by workers that all died; those that live give back what they fail at."""
+        most = self._patience.max_attempts
+        return [] if most is None else await self._store.bury(self._selector, self._consumer, most)
 
     async def claim(self, batch_id: str | None = None) -> Taken | None:
         """Take the oldest batch that waits, or the one that is named; None when there is none to be had."""
-        claim = await self._store.claim(self._selector, self._consumer, self._holder, self._lease, batch_id)
+        claim = await self._store.claim(
+            self._selector, self._consumer, self._holder, self._lease, batch_id, ordered=self._ordered
+        )
         if claim is None:
             return None
         return Taken(claim, asyncio.create_task(self._keep(claim), name=f"lease of {claim.batch.id}"))
@@ -54,10 +78,21 @@ class Intake:
         taken.keeper.cancel()
         await self._store.acknowledge(taken.claim)
 
-    async def give_back(self, taken: Taken, error: str | None) -> None:
-        """The batch is not processed; it can be claimed again at once."""
+    async def give_back(self, taken: Taken, error: str | None) -> DeadBatch | None:
+        """The batch is not processed: it comes again, or is set aside when it failed too often; then it is returned.
+
+        :param error: what went wrong; None when nothing did, and the attempt does not count.
+        """
         taken.keeper.cancel()
-        await self._store.release(taken.claim, error)
+        claim = taken.claim
+        if error is None or not self._patience.gives_up(claim.attempt):
+            wait = 0.0 if error is None else self._patience.delay(claim.attempt)
+            await self._store.release(claim, error, retry_after=wait)
+            return None
+        await self._store.release(claim, error, dead=True)
+        listed = replace(claim.batch, items=None)
+        now = self._clock.now()
+        return DeadBatch(batch=listed, consumer=claim.consumer, attempts=claim.attempt, error=error, since=now)
 
     async def _keep(self, claim: Claim) -> None:
         while True:

@@ -7,10 +7,13 @@ from typing import Literal
 
 from airflow_provider_incremental.core.watermark import Cursor
 
-__all__ = ["LONGEST_BACKOFF", "FeedSettings", "StartAt", "backoff"]
+__all__ = ["LONGEST_BACKOFF", "FeedSettings", "Patience", "StartAt", "backoff"]
 
 LONGEST_BACKOFF = 300.0
 """Seconds: what fails is tried again at least this often, or at its poll interval where that is longer."""
+
+LONGEST_RETRY = 3600.0
+"""Seconds: a batch that fails is tried again at least this often, as long as it is not dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,30 @@ class FeedSettings:
     announce_interval: float
     redeliver_after: float
     confirm_after: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often and how soon a consumer tries a batch that it failed at.
+
+    :param max_attempts: after so many failures the batch is set aside as dead; None: never.
+    :param retry_delay: seconds before the third attempt, doubled with each further one up to an hour; the second one
+        may come at once, since most failures pass.
+
+    >>> [Patience(max_attempts=9, retry_delay=30).delay(attempt) for attempt in (1, 2, 3, 20)]
+    [0.0, 30.0, 60.0, 3600.0]
+    """
+
+    max_attempts: int | None = 20
+    retry_delay: float = 30.0
+
+    def delay(self, attempt: int) -> float:
+        """Return the seconds to wait after an attempt has failed."""
+        return 0.0 if attempt <= 1 else min(self.retry_delay * 2.0 ** min(attempt - 2, 30), LONGEST_RETRY)
+
+    def gives_up(self, attempt: int) -> bool:
+        """Whether this was the last attempt."""
+        return self.max_attempts is not None and attempt >= self.max_attempts
 
 
 def backoff(poll_interval: float, failures: int) -> float:

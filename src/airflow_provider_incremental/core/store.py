@@ -150,8 +150,8 @@ class WatermarkStore(Protocol):
         :param holder: a text that no other claim uses.
         :param lease: seconds for which the batch is the holder's.
         :param batch_id: take this batch, or none.
-        :param ordered: of each watermark, take the oldest unfinished batch or none: not while it is held, or waits to
-            be tried again.
+        :param ordered: of each watermark, take the oldest unfinished batch or none: not while somebody else holds it,
+            or it waits to be tried again.
         """
 
     async def renew(self, claim: Claim, lease: float) -> Claim:

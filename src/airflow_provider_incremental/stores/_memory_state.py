@@ -205,11 +205,13 @@ def _before(batch: Batch, instant: dt.datetime) -> bool:
     return batch.committed_at is not None and batch.committed_at < instant
 
 
-def firsts(wanted: Sequence[tuple[Logged, Consumer]]) -> list[tuple[Logged, Consumer]]:
-    """Of each watermark, the oldest batch that its consumer has not finished."""
+def firsts(wanted: Sequence[tuple[Logged, Consumer]], holder: str, now: dt.datetime) -> list[tuple[Logged, Consumer]]:
+    """Of each watermark, the oldest batch that its consumer has not finished and that this holder does not hold."""
     of_key: dict[WatermarkKey, tuple[Logged, Consumer]] = {}
-    for each in wanted:
-        of_key.setdefault(each[0].batch.key, each)
+    for logged_, known in wanted:
+        work = known.work.get(logged_.batch.seq)
+        if work is None or work.holder != holder or not work.held(now):
+            of_key.setdefault(logged_.batch.key, (logged_, known))
     return list(of_key.values())
 
 

@@ -179,7 +179,7 @@ class MemoryStore(MemoryUpkeep):
         now = self._clock.now()
         with self._lock:
             wanted = self._wanted(selector, consumer)
-            for each, known in firsts(wanted) if ordered else wanted:
+            for each, known in firsts(wanted, holder, now) if ordered else wanted:
                 batch = each.batch
                 if batch_id in (None, batch.id) and known.can_take(batch, now):
                     work = known.take(batch, holder, now + dt.timedelta(seconds=lease))

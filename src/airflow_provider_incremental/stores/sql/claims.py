@@ -26,6 +26,7 @@ __all__ = ["Claims", "advance"]
 
 _WATERMARKS_A_STATEMENT = 50
 _CANDIDATES = 8
+_IN_ORDER = 64  # at most so many does one holder have at once where none may be overtaken
 
 
 class Claims:
@@ -45,7 +46,7 @@ class Claims:
         """See the protocol."""
         require_consumer(consumer)
         require_holder(holder)
-        while rows := await self._waiting(selector, consumer, batch_id, ordered=ordered):
+        while rows := await self._waiting(selector, consumer, holder, batch_id, ordered=ordered):
             for key, row in rows:
                 claim = await self._take(key, row, consumer, holder, lease)
                 if claim is not None:
@@ -135,7 +136,7 @@ class Claims:
         return [each for each in found if selector.matches(each.key)]
 
     async def _waiting(
-        self, selector: Selector, consumer: str, batch_id: str | None, *, ordered: bool
+        self, selector: Selector, consumer: str, holder: str, batch_id: str | None, *, ordered: bool
     ) -> list[tuple[WatermarkKey, Any]]:
         """Return the oldest batches that could be claimed now, with what was read of their claims."""
         subscriptions = await self._behind(selector, consumer)
@@ -146,9 +147,8 @@ class Claims:
 
         async def work(connection: AsyncConnection) -> list[tuple[WatermarkKey, Any]]:
             if ordered:
-                firsts = await _oldest(connection, subscriptions, asked | {"most": 1}, held_too=True)
-                wanted = [each for each in firsts if batch_id in (None, each[1].id)]
-                return [each for each in wanted if each[1].state is None or each[1].lease_until <= now]
+                found = await _oldest(connection, subscriptions, asked | {"most": _IN_ORDER}, held_too=True)
+                return [each for each in _firsts(found, holder, now) if batch_id in (None, each[1].id)]
             if batch_id is None:
                 return await _oldest(connection, subscriptions, asked | {"most": _CANDIDATES}, held_too=False)
             row = (await connection.execute(claim_statements.SELECT_NAMED_WAITING, asked | {"batch": batch_id})).first()
@@ -202,6 +202,15 @@ async def _oldest(
         rows = await connection.execute(statement, asked | names | edges)
         found += [(key_of[row.watermark_id], row) for row in rows]
     return sorted(found, key=lambda each: (each[1].committed_at, each[1].seq, each[0].namespace, each[0].key))
+
+
+def _firsts(found: list[tuple[WatermarkKey, Any]], holder: str, now: dt.datetime) -> list[tuple[WatermarkKey, Any]]:
+    """Return of each log the first batch that this holder does not hold, where it can be claimed."""
+    first: dict[WatermarkKey, Any] = {}
+    for key, row in found:
+        if row.state != "claimed" or row.holder != holder or row.lease_until <= now:
+            first.setdefault(key, row)
+    return [(key, row) for key, row in first.items() if row.state is None or row.lease_until <= now]
 
 
 async def advance(connection: AsyncConnection, key: WatermarkKey, consumer: str) -> None:

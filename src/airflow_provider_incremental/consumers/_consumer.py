@@ -1,0 +1,93 @@
+"""Who processes which watermarks in which run, and how: what ``consume`` and ``processing`` have in common."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from airflow_provider_incremental.consumers._dead import OnDead, Undertaker
+from airflow_provider_incremental.consumers._run import Run
+from airflow_provider_incremental.core.clock import SystemClock
+from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.intake import Intake
+from airflow_provider_incremental.core.pace import Patience
+from airflow_provider_incremental.core.store import ConsumerStart, Selector
+from airflow_provider_incremental.wiring.sync import StoreSession
+
+__all__ = ["LEASE", "MAX_ATTEMPTS", "RETRY_DELAY", "Consumer"]
+
+log = logging.getLogger(__name__)
+
+LEASE = 300.0
+"""Seconds after which the batch of a worker that died can be taken by another; a living one renews it."""
+MAX_ATTEMPTS = 20
+"""With the delays between them, about fourteen hours: an outage over night kills no batch."""
+RETRY_DELAY = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consumer:
+    """A consumer's name, what it may take, and how it goes about it."""
+
+    selector: Selector
+    run: Run
+    name: str
+    start: ConsumerStart = "earliest"
+    lease: float = LEASE
+    ordered: bool = False
+    patience: Patience = field(default_factory=Patience)
+    on_dead: OnDead | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant.
+
+        :raises ConfigurationError: naming the parameter, the value, and what to give.
+        """
+        most, delay = self.patience.max_attempts, self.patience.retry_delay
+        if self.start not in ("earliest", "latest"):
+            raise ConfigurationError(
+                f'start={self.start!r} is not where a consumer can begin; give "earliest" or "latest"'
+            )
+        if not self.lease > 0:
+            raise ConfigurationError(f"lease={self.lease!r} is not a length of time; give seconds above 0")
+        if most is not None and most < 1:
+            raise ConfigurationError(f"max_attempts={most!r} is not a number of attempts; give 1 or more, or None")
+        if not delay >= 0:
+            raise ConfigurationError(f"retry_delay={delay!r} is not a length of time; give seconds, 0 or more")
+
+    @property
+    def undertaker(self) -> Undertaker:
+        """Who tells of dead batches."""
+        return Undertaker(self.on_dead)
+
+    def open(self, session: StoreSession) -> Intake:
+        """Return the intake, after the store was found to be the right one and to know the consumer."""
+        self.run.require_store(session.run(session.store.identity()))
+        if not session.run(session.store.subscribe(self.selector, self.name, self.start, self.run.batch_ids)):
+            self._nothing_is_watched()
+        intake = Intake(
+            store=session.store,
+            selector=self.selector,
+            consumer=self.name,
+            holder=self.run.holder,
+            lease=self.lease,
+            clock=SystemClock(),
+            ordered=self.ordered,
+            patience=self.patience,
+        )
+        for dead in session.run(intake.bury()):
+            self.undertaker.tell(dead)
+        return intake
+
+    def _nothing_is_watched(self) -> None:
+        """A name that nobody watches is a typing error, or the first run of all: only the run's events can tell."""
+        named = {"asset": self.selector.asset_name, "namespace": self.selector.namespace, "key": self.selector.key}
+        what = ", ".join(f"{name}={value!r}" for name, value in named.items() if value is not None)
+        others = ", ".join(map(repr, sorted(self.run.announced)))
+        if others:
+            msg = (
+                f"{what}: the store has no such watermark, and this run was started by batches of {others}. "
+                "Give consume() the asset that the trigger watches"
+            )
+            raise ConfigurationError(msg)
+        log.warning("%s: the store has no such watermark yet; nothing is there to process", what)
