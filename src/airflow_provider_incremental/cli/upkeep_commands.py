@@ -98,7 +98,7 @@ def _add_forget(commands: Any) -> None:
         "upkeep:forget",
         "delete a watermark with its batches, its consumers and what they have done; a trigger that still runs begins "
         "anew, at its start position",
-        "  airflow-incremental forget orders/eu\n  airflow-incremental forget orders --yes --reason 'the table is gone'",
+        "  airflow-incremental forget orders/eu\n  airflow-incremental forget orders --reason 'the table is gone'",
     )
     add_watermark(command)
     add_act(command)

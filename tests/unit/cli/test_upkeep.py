@@ -30,7 +30,8 @@ def test_nothing_yet(run):
         assert run(command, "--output", "json").json == []
 
 
-def test_consumers(busy, run):
+@pytest.mark.usefixtures("busy")
+def test_consumers(run):
     """Each consumer has a line on each watermark, with what it has finished, what waits, and what is dead."""
     lines = [line.split()[:5] for line in run("consumers").out.splitlines()[1:]]
     assert lines == [
@@ -43,14 +44,16 @@ def test_consumers(busy, run):
     assert "Do you mean orders" in run("consumers", "order").err
 
 
-def test_a_consumer_that_does_not_come_back(busy, run, monkeypatch):
+@pytest.mark.usefixtures("busy")
+def test_a_consumer_that_does_not_come_back(run, monkeypatch):
     """A consumer for which nothing is announced any more is shown as away."""
     assert "away" not in run("consumers").out
     monkeypatch.setattr("airflow_provider_incremental.cli.tables.RETURNS_WITHIN", 0.0)
     assert "away for 0 days: nothing is announced for it" in run("consumers").out
 
 
-def test_dead(busy, run):
+@pytest.mark.usefixtures("busy")
+def test_dead(run):
     """A dead batch is shown with its consumer, its attempts and its error."""
     (line,) = run("dead").out.splitlines()[1:]
     assert re.fullmatch(r"returns +1 +report +1 +1 +\S+ \S+Z +division by zero", line)
@@ -103,6 +106,7 @@ def test_wrong_usage(run, words, says):
     assert says in wrong.err
 
 
+@pytest.mark.usefixtures("busy")
 @pytest.mark.parametrize(
     ("command", "told"),
     [
@@ -111,7 +115,7 @@ def test_wrong_usage(run, words, says):
         (["replay", "orders", "--from", "1", "--to", "2"], "batches 1 to 2 of orders are given again to load"),
     ],
 )
-def test_what_cannot_be_undone_is_asked(busy, run, monkeypatch, command, told):
+def test_what_cannot_be_undone_is_asked(run, monkeypatch, command, told):
     """Without --yes somebody is told what will happen and asked; where nobody can be, nothing is done."""
     before = run("consumers").out
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
@@ -134,7 +138,8 @@ def test_forget(busy, run):
     assert "there is no watermark 'orders/eu'" in run("forget", "orders/eu", "--yes").err
 
 
-def test_forget_a_consumer(busy, run):
+@pytest.mark.usefixtures("busy")
+def test_forget_a_consumer(run):
     """A consumer is deleted on every watermark of the asset, or on those of a namespace."""
     assert run("forget-consumer", "orders", "load", "--namespace", "eu", "--yes", "-o", "json").json == {
         "consumer": "load",
@@ -144,6 +149,7 @@ def test_forget_a_consumer(busy, run):
     assert [each["consumer"] for each in run("consumers", "-o", "json").json] == ["report"]
 
 
+@pytest.mark.usefixtures("busy")
 @pytest.mark.parametrize(
     ("command", "operation", "detail"),
     [
@@ -155,7 +161,7 @@ def test_forget_a_consumer(busy, run):
         (["forget-consumer", "orders", "load", "--namespace", "default", "--yes"], "unsubscribe", "load"),
     ],
 )
-def test_every_change_by_hand_is_in_the_journal(busy, run, command, operation, detail):
+def test_every_change_by_hand_is_in_the_journal(run, command, operation, detail):
     """Each change is recorded with who did it and why: as given, or the user of this machine and no reason."""
     assert run(*command, "--reason", "bad data", "--who", "ops").code == 0
     (entry,) = run("journal", "orders", "-o", "json").json
@@ -165,14 +171,16 @@ def test_every_change_by_hand_is_in_the_journal(busy, run, command, operation, d
     assert "bad data" in shown
 
 
-def test_who_by_default(busy, run):
+@pytest.mark.usefixtures("busy")
+def test_who_by_default(run):
     """Who does not say who he is, is the user of this machine."""
     run("set", "orders", "7")
     (entry,) = run("journal", "-o", "json").json
     assert (entry["who"], entry["why"]) == (f"{getpass.getuser()}@{socket.gethostname()}", None)
 
 
-def test_the_journal_of_one_watermark(busy, run):
+@pytest.mark.usefixtures("busy")
+def test_the_journal_of_one_watermark(run):
     """The journal of a watermark has its changes only, newest first; an unknown one is named with those alike."""
     for position in ("7", "8", "9"):
         run("set", "orders", position)
