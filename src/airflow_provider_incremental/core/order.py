@@ -20,11 +20,12 @@ from dataclasses import dataclass
 
 from airflow_provider_incremental.core.announcement import INLINE_BYTES, Announcement
 from airflow_provider_incremental.core.batch import NewBatch
+from airflow_provider_incremental.core.chores import Chores
 from airflow_provider_incremental.core.clock import Clock
 from airflow_provider_incremental.core.errors import ConflictError, WatchesAnotherSourceError
 from airflow_provider_incremental.core.pace import FeedSettings, StartAt, backoff
 from airflow_provider_incremental.core.redact import describe
-from airflow_provider_incremental.core.source import Found, Source
+from airflow_provider_incremental.core.source import Found, Source, require_progress
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.core.trouble import Trouble, told_to_stop, whatever_happens
 from airflow_provider_incremental.core.wake import Wake
@@ -75,6 +76,7 @@ class Feed:
         self._poll = poll or source.poll
         self._commit = commit or self.commit
         self._window = SeenWindow(store, source)
+        self._chores = Chores(key=key, store=store, settings=settings, clock=clock)
         self._wake = Wake(source.changed, clock)
         source.memory = StoredMemory(store, key)
         self._owned = False
@@ -168,6 +170,7 @@ class Feed:
         self._loaded = None
         self.low = watermark.cursor
         found = await self._poll(watermark.cursor, self._settings.limit, await self._window.load(watermark))
+        require_progress(self._source, watermark.cursor, found)
         report = PollReport(
             error=self._trouble.of("announcement"),
             conflicts=self._conflicts,
@@ -183,6 +186,7 @@ class Feed:
             await self._store.report(self.key, report)
         self._conflicts = 0
         self._loaded = watermark if found.more else None
+        await self._chores.do(self._window.oldest_seq)
         return found.more
 
     async def _started(self) -> Watermark:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from airflow_provider_incremental.core.watermark import Cursor
 
-__all__ = ["LONGEST_BACKOFF", "FeedSettings", "Patience", "StartAt", "backoff"]
+__all__ = ["LONGEST_BACKOFF", "RETENTION", "FeedSettings", "Patience", "StartAt", "backoff"]
 
 LONGEST_BACKOFF = 300.0
 """Seconds: what fails is tried again at least this often, or at its poll interval where that is longer."""
+
+RETENTION = 30 * 86400.0
+"""Seconds for which the log keeps a batch that nobody needs: for looking back, and for replays."""
 
 LONGEST_RETRY = 3600.0
 """Seconds: a batch that fails is tried again at least this often, as long as it is not dead."""
@@ -30,6 +34,8 @@ class FeedSettings:
     :param limit: at most so many items a batch.
     :param confirm_after: a batch counts as delivered when the feed still runs so long after its announcement; None
         when somebody else calls :meth:`Feed.confirm`, who knows.
+    :param consumers: who is known from the first poll on.
+    :param retention: for how long the log keeps what nobody needs; None: for ever.
     """
 
     start: Literal["earliest", "latest"] | StartAt
@@ -38,6 +44,8 @@ class FeedSettings:
     announce_interval: float
     redeliver_after: float
     confirm_after: float | None
+    consumers: Sequence[str] = ()
+    retention: float | None = RETENTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

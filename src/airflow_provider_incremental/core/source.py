@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.watermark import Cursor, Watches
 
-__all__ = ["NOTHING", "Baseline", "Found", "Memory", "Pieces", "Source"]
+__all__ = ["NOTHING", "Baseline", "Found", "Memory", "Pieces", "Source", "require_progress"]
 
 Pieces = Mapping[str, bytes | None]
 """Changes to what a source remembers: each piece by its name, None to forget it. Names are ASCII, at most 250 long."""
@@ -95,6 +97,37 @@ class Baseline:
     def __post_init__(self) -> None:
         """Refuse what no store could keep."""
         _require_names(self.remember)
+
+
+def require_progress(source: Source, low: Cursor, found: Found) -> None:
+    """Refuse a poll that would be found again for ever, or that takes the watermark back.
+
+    :raises SourceError: naming the source's class, and what it returned.
+    """
+    name, edges = type(source).__name__, f"low={low!r:.200}, high={found.high!r:.200}"
+    if found.items and found.high == low and source.lateness <= 0:
+        msg = (
+            f"{name}.poll() returned {len(found.items)} items, but {edges}: the next poll would find them again. "
+            "Return the cursor of the last item as high"
+        )
+        raise SourceError(msg)
+    if _is_before(found.high, low):
+        msg = f"{name}.poll() returned {edges}: a watermark never moves back. Return items above low only, in order"
+        raise SourceError(msg)
+
+
+def _is_before(high: Cursor, low: Cursor) -> bool:
+    """Whether a cursor is certainly before another: of texts, only the source knows their order."""
+    if low is not None and high is None:
+        return True
+    for new, old in zip(*(each if isinstance(each, tuple) else (each,) for each in (high, low)), strict=False):
+        if type(new) is not type(old) or not isinstance(new, (int, float, Decimal, dt.date)):
+            return False
+        if isinstance(new, dt.datetime) and (new.tzinfo is None) != (old.tzinfo is None):
+            return False
+        if new != old:
+            return bool(new < old)
+    return False
 
 
 class Source(ABC):

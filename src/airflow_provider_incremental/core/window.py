@@ -13,6 +13,7 @@ from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey
 __all__ = ["SeenWindow", "StoredMemory"]
 
 _PAGE = 100
+_AFTER_ALL = 2**62
 
 
 class SeenWindow:
@@ -48,6 +49,11 @@ class SeenWindow:
         self._newest = watermark.last_seq
         await self._forget_outside(watermark)
         return self._counts.keys()
+
+    @property
+    def oldest_seq(self) -> int:
+        """The first batch that the next poll may need to know; the one after the newest when it needs none."""
+        return min(self._batches, default=self._newest + 1) if self._source.lateness > 0 else _AFTER_ALL
 
     def follow(self, moved: Watermark) -> None:
         """Note a move that was committed here: everything known stays valid."""

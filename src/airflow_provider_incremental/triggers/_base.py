@@ -7,10 +7,9 @@ source) is in ``_resources`` and is given back by ``cleanup()``; everything that
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any, ClassVar, TypedDict
 
@@ -18,7 +17,7 @@ from airflow_provider_incremental.core.announcement import Announcement
 from airflow_provider_incremental.core.clock import Clock, SystemClock
 from airflow_provider_incremental.core.errors import ConfigurationError, IncrementalError
 from airflow_provider_incremental.core.order import Feed
-from airflow_provider_incremental.core.pace import FeedSettings, StartAt, backoff
+from airflow_provider_incremental.core.pace import RETENTION, FeedSettings, StartAt, backoff
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.source import Found, Source
 from airflow_provider_incremental.core.store import WatermarkStore
@@ -26,6 +25,7 @@ from airflow_provider_incremental.core.trouble import Trouble, told_to_stop
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey
 from airflow_provider_incremental.triggers._ack import AcknowledgedStream
 from airflow_provider_incremental.triggers._arguments import RebuildableTrigger
+from airflow_provider_incremental.triggers._checks import SHORTEST, Seconds, as_count, as_names, as_seconds
 from airflow_provider_incremental.wiring.airflow import (
     BaseEventTrigger,
     SharedStreamProducer,
@@ -36,16 +36,11 @@ from airflow_provider_incremental.wiring.airflow import (
 from airflow_provider_incremental.wiring.asset_watermark import AssetWatermark
 from airflow_provider_incremental.wiring.stores import open_store
 
-__all__ = ["IncrementalTrigger", "Seconds", "TriggerOptions", "as_seconds"]
+__all__ = ["IncrementalTrigger", "TriggerOptions"]
 
 log = logging.getLogger(__name__)
 
-Seconds = float | dt.timedelta
-
 _RETRY = 5.0
-_SHORTEST = 0.01
-_LONGEST = 10 * 366 * 86400.0
-"""Seconds: counted from now, a longer time leaves the calendar of Python or of a store's database."""
 _INFER_AFTER = 10.0
 """Seconds after which an event counts as stored where Airflow does not tell: its loops take one or two."""
 
@@ -58,6 +53,8 @@ class TriggerOptions(TypedDict, total=False):
     start: Any
     announce_interval: Seconds | None
     redeliver_after: Seconds
+    consumers: Sequence[str]
+    retention: Seconds | None
 
 
 class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
@@ -76,6 +73,10 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
     :param announce_interval: seconds that two events of this watermark are apart at least (default: poll_interval).
     :param redeliver_after: seconds (default 300) after which a batch that a known consumer has not acknowledged is
         announced again.
+    :param consumers: names of the DAGs (or other consumers) that process the asset: known from the first poll on, so
+        that batches are announced again for them even before their first run (default: each is known once it has run).
+    :param retention: seconds (default 30 days) for which the log keeps a batch that every known consumer has finished;
+        None keeps it for ever. What somebody still needs, or the lateness window, stays anyway.
     :raises ConfigurationError: in a DAG file, for a parameter that cannot be used. Never in the triggerer: there, the
         fault is logged and shown in the watermark's status.
     """
@@ -96,18 +97,22 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
         poll_interval: Seconds = 60,
         announce_interval: Seconds | None = None,
         redeliver_after: Seconds = 300,
+        consumers: Sequence[str] = (),
+        retention: Seconds | None = RETENTION,
     ) -> None:
         self.recover()
         self.asset_watermark = AssetWatermark(asset_name, namespace, key)
         self.start = start
-        self.max_items = _at_least_one("max_items", max_items)
-        self.poll_interval = as_seconds("poll_interval", poll_interval, least=_SHORTEST)
+        self.max_items = as_count("max_items", max_items)
+        self.poll_interval = as_seconds("poll_interval", poll_interval, least=SHORTEST)
         self.announce_interval = (
             self.poll_interval
             if announce_interval is None
-            else as_seconds("announce_interval", announce_interval, least=_SHORTEST)
+            else as_seconds("announce_interval", announce_interval, least=SHORTEST)
         )
-        self.redeliver_after = as_seconds("redeliver_after", redeliver_after, least=_SHORTEST)
+        self.redeliver_after = as_seconds("redeliver_after", redeliver_after, least=SHORTEST)
+        self.consumers = as_names("consumers", consumers)
+        self.retention = None if retention is None else as_seconds("retention", retention, least=SHORTEST)
 
     def recover(self) -> None:
         """Set what the object needs to be run and cleaned up, also when its constructor cannot finish."""
@@ -253,6 +258,8 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
             announce_interval=self.announce_interval,
             redeliver_after=self.redeliver_after,
             confirm_after=confirm_after,
+            consumers=self.consumers,
+            retention=self.retention,
         )
 
     def _note_unwatched_asset(self) -> None:
@@ -266,21 +273,3 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
         else:
             self._unwatched[key] = note
             log.error("%s", note)
-
-
-def as_seconds(name: str, value: Any, *, least: float = 0.0) -> float:
-    """Return a length of time in seconds.
-
-    :raises ConfigurationError: when it is not one, shorter than ``least``, or longer than ten years.
-    """
-    seconds = value.total_seconds() if isinstance(value, dt.timedelta) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not least <= seconds <= _LONGEST:
-        remedy = f"give {least:g} seconds to ten years ({_LONGEST:.0f}), or a timedelta"
-        raise ConfigurationError(f"{name}={value!r} is not a length of time that can be used; {remedy}")
-    return float(seconds)
-
-
-def _at_least_one(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigurationError(f"{name}={value!r} is not a number of items; give a whole number from 1")
-    return value

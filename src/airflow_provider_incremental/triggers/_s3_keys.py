@@ -14,7 +14,8 @@ from airflow_provider_incremental.sources.s3_filter import OnOverwrite
 from airflow_provider_incremental.sources.s3_key_order import S3KeyOrderSource
 from airflow_provider_incremental.sources.s3_options import ObjectOptions
 from airflow_provider_incremental.sources.s3_source import S3KeySource, cursor_from
-from airflow_provider_incremental.triggers._base import IncrementalTrigger, Seconds, TriggerOptions, as_seconds
+from airflow_provider_incremental.triggers._base import IncrementalTrigger, TriggerOptions
+from airflow_provider_incremental.triggers._checks import Seconds, as_seconds
 from airflow_provider_incremental.wiring.connections import S3ClientFactory
 
 __all__ = ["S3KeyIncrementalTrigger"]

@@ -10,7 +10,8 @@ from airflow_provider_incremental.core.source import Source
 from airflow_provider_incremental.sources.sql_arguments import Payload, SqlSelection, check_sql_arguments
 from airflow_provider_incremental.sources.sql_notify import check_channel
 from airflow_provider_incremental.sources.sql_source import SqlSource
-from airflow_provider_incremental.triggers._base import IncrementalTrigger, Seconds, TriggerOptions, as_seconds
+from airflow_provider_incremental.triggers._base import IncrementalTrigger, TriggerOptions
+from airflow_provider_incremental.triggers._checks import Seconds, as_seconds
 from airflow_provider_incremental.wiring.connections import ConnectionReader
 from airflow_provider_incremental.wiring.notifications import ConnectionNotifications
 

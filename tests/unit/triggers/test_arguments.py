@@ -106,6 +106,10 @@ def test_a_value_that_airflow_cannot_keep_is_refused_in_the_dag_file(value: Any)
         {"asset_name": ""},
         {"namespace": ""},
         {"key": "k" * 251},
+        {"consumers": "load_orders"},
+        {"consumers": ["load", " "]},
+        {"consumers": [1]},
+        {"retention": 0},
     ],
 )
 def test_a_bad_argument_is_refused_in_the_dag_file(wrong: dict[str, Any]) -> None:
