@@ -49,5 +49,5 @@ def as_names(name: str, value: Any) -> tuple[str, ...]:
     for each in value:
         if not isinstance(each, str) or not each.strip() or each != each.strip() or len(each) > _LONGEST_NAME:
             remedy = f"give 1 to {_LONGEST_NAME} characters without blanks at either end, such as a dag_id"
-            raise ConfigurationError(f"{name} has {each!r}, which is no name of a consumer; {remedy}")
+            raise ConfigurationError(f"{name}={value!r}: {each!r} is no name of a consumer; {remedy}")
     return tuple(value)
