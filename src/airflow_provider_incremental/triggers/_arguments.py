@@ -17,6 +17,7 @@ from typing import Any
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.redact import describe
+from airflow_provider_incremental.triggers._contained import contained
 
 __all__ = ["STORED", "Arguments", "RebuildableTrigger"]
 
@@ -47,7 +48,8 @@ class RebuildableTrigger(abc.ABCMeta):
         known = {name: stored[name] for name in parameters(cls) if name in stored}
         trigger: Any
         try:
-            trigger = super().__call__(**known)
+            with contained():
+                trigger = super().__call__(**known)
             fault = None
         except Exception as error:
             unfinished: Any = cls

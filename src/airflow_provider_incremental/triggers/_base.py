@@ -26,6 +26,7 @@ from airflow_provider_incremental.core.watermark import Cursor, PollReport, Wate
 from airflow_provider_incremental.triggers._ack import AcknowledgedStream
 from airflow_provider_incremental.triggers._arguments import RebuildableTrigger
 from airflow_provider_incremental.triggers._checks import SHORTEST, Seconds, as_count, as_names, as_seconds
+from airflow_provider_incremental.triggers._contained import contained
 from airflow_provider_incremental.wiring.airflow import (
     BaseEventTrigger,
     SharedStreamProducer,
@@ -166,10 +167,11 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
         failures = 0
         while True:
             try:
-                feed = self._feed = await self._open_feed(confirm_after)
-                async with aclosing(feed.announcements()) as announcements:
-                    async for announcement in announcements:
-                        yield announcement
+                with contained():
+                    feed = self._feed = await self._open_feed(confirm_after)
+                    async with aclosing(feed.announcements()) as announcements:
+                        async for announcement in announcements:
+                            yield announcement
             except (Exception, asyncio.CancelledError) as error:
                 if told_to_stop(error):
                     raise
@@ -192,7 +194,8 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
         """Give back the store and the source. What fails at that is logged: Airflow would not tell."""
         self._feed = None
         try:
-            await self._resources.aclose()
+            with contained():
+                await self._resources.aclose()
         except (Exception, asyncio.CancelledError) as error:
             if told_to_stop(error):
                 raise
@@ -216,7 +219,8 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
     async def _open_feed(self, confirm_after: float | None) -> Feed:
         store = await self._resources.enter_async_context(open_store())
         try:
-            return self._new_feed(store, confirm_after)
+            with contained():
+                return self._new_feed(store, confirm_after)
         except Exception as error:
             await self._show(store, error)
             raise
@@ -232,11 +236,15 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
             source=self._source,
             settings=self._settings(confirm_after),
             clock=self.clock,
-            poll=self.get_high_watermark,
+            poll=self._poll,
             commit=self.persist_watermark,
         )
         feed.note = self._unwatched.get(feed.key)
         return feed
+
+    async def _poll(self, low: Cursor, limit: int, seen: Collection[bytes]) -> Found:
+        with contained():
+            return await self.get_high_watermark(low, limit, seen)
 
     async def _show(self, store: WatermarkStore, error: Exception) -> None:
         """Show in the watermark's status, where there is one, what keeps the trigger from running."""
