@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from airflow_provider_incremental.core.source import Source as Source
     from airflow_provider_incremental.core.upkeep import DeadBatch as DeadBatch
     from airflow_provider_incremental.core.watermark import Watches as Watches
+    from airflow_provider_incremental.sensors.batches import IncrementalBatchSensor as IncrementalBatchSensor
     from airflow_provider_incremental.triggers import IncrementalTrigger as IncrementalTrigger
     from airflow_provider_incremental.triggers import S3KeyIncrementalTrigger as S3KeyIncrementalTrigger
     from airflow_provider_incremental.triggers import SQLIncrementalQueryTrigger as SQLIncrementalQueryTrigger
@@ -31,6 +32,7 @@ _HOMES = {
     "ClaimedBatch": "consumers._work",
     "DeadBatch": "core.upkeep",
     "Found": "core.source",
+    "IncrementalBatchSensor": "sensors.batches",
     "IncrementalTrigger": "triggers",
     "PendingBatch": "consumers.pending",
     "S3KeyIncrementalTrigger": "triggers",

@@ -30,6 +30,12 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             {"integration-name": "Incremental", "python-modules": ["airflow_provider_incremental.triggers"]},
         ],
+        "sensors": [
+            {
+                "integration-name": "Incremental",
+                "python-modules": ["airflow_provider_incremental.sensors.batches"],
+            },
+        ],
         "db-managers": ["airflow_provider_incremental.migrations.manager.IncrementalDBManager"],
         "config": {
             "incremental": {

@@ -18,8 +18,9 @@ from typing import Any
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.triggers._contained import contained
+from airflow_provider_incremental.wiring.airflow import importable_module
 
-__all__ = ["STORED", "Arguments", "RebuildableTrigger"]
+__all__ = ["STORED", "Arguments", "Rebuildable"]
 
 STORED = "stored"
 """The argument that tells stored arguments from an author's; its value is the version of their form."""
@@ -60,6 +61,18 @@ class RebuildableTrigger(abc.ABCMeta):
         trigger.arguments = dict(stored)
         trigger.fault = fault
         return trigger
+
+
+class Rebuildable(metaclass=RebuildableTrigger):
+    """What such a trigger class begins with: it gives Airflow the arguments as they were kept."""
+
+    arguments: Arguments
+    fault: str | None
+
+    def serialize(self) -> tuple[str, Arguments]:
+        """Return the class path and the arguments, as Airflow keeps them."""
+        cls = type(self)
+        return f"{importable_module(cls.__module__)}.{cls.__qualname__}", dict(self.arguments)
 
 
 def parameters(cls: type) -> Mapping[str, inspect.Parameter]:

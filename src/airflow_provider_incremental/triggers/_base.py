@@ -24,14 +24,13 @@ from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.core.trouble import Trouble, told_to_stop
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey
 from airflow_provider_incremental.triggers._ack import AcknowledgedStream
-from airflow_provider_incremental.triggers._arguments import RebuildableTrigger
+from airflow_provider_incremental.triggers._arguments import Rebuildable
 from airflow_provider_incremental.triggers._checks import SHORTEST, Seconds, as_count, as_names, as_seconds
 from airflow_provider_incremental.triggers._contained import contained
 from airflow_provider_incremental.wiring.airflow import (
     BaseEventTrigger,
     SharedStreamProducer,
     TriggerEvent,
-    importable_module,
     unwatched_asset,
 )
 from airflow_provider_incremental.wiring.asset_watermark import AssetWatermark
@@ -58,7 +57,7 @@ class TriggerOptions(TypedDict, total=False):
     retention: Seconds | None
 
 
-class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
+class IncrementalTrigger(Rebuildable, BaseEventTrigger):
     """Watches a source and hands each new slice of it to the DAGs that are scheduled on an asset.
 
     To add a source, subclass it, name your parameters in ``__init__``, pass the others on, and return a
@@ -81,9 +80,6 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
     :raises ConfigurationError: in a DAG file, for a parameter that cannot be used. Never in the triggerer: there, the
         fault is logged and shown in the watermark's status.
     """
-
-    arguments: dict[str, Any]
-    fault: str | None
 
     _unwatched: ClassVar[dict[WatermarkKey, str]] = {}
 
@@ -148,11 +144,6 @@ class IncrementalTrigger(BaseEventTrigger, metaclass=RebuildableTrigger):
         if self._feed is None:
             raise RuntimeError("persist_watermark() is called by a running trigger only")
         return await self._feed.commit(watermark, found, report)
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the arguments, as Airflow keeps them."""
-        cls = type(self)
-        return f"{importable_module(cls.__module__)}.{cls.__qualname__}", dict(self.arguments)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield an event for each announcement, for ever. Airflow calls this where it has no ack mode."""

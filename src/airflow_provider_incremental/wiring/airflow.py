@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.configuration import AIRFLOW_HOME, conf
-from airflow.sdk import Asset, AssetWatcher, get_current_context
-from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from airflow.sdk import Asset, AssetWatcher, BaseSensorOperator, PokeReturnValue, get_current_context
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 
@@ -42,11 +42,15 @@ __all__ = [
     "Asset",
     "AssetWatcher",
     "BaseEventTrigger",
+    "BaseSensorOperator",
+    "BaseTrigger",
+    "PokeReturnValue",
     "SharedStreamProducer",
     "TriggerEvent",
     "aget_connection",
     "airflow_home",
     "current_context",
+    "deferrable_by_default",
     "get_connection",
     "importable_module",
     "setting",
@@ -59,6 +63,11 @@ _DAG_FILE_MODULE = re.compile(r"^unusual_prefix_[0-9a-f]{40}_")
 def setting(name: str, default: str = "") -> str:
     """Return an option of the section ``[incremental]`` of Airflow's configuration."""
     return str(conf.get("incremental", name, fallback=default) or default)
+
+
+def deferrable_by_default() -> bool:
+    """Whether ``[operators] default_deferrable`` is set."""
+    return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
 
 
 def airflow_home() -> Path:
