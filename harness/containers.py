@@ -45,7 +45,9 @@ def available() -> bool:
 def postgres() -> Iterator[DatabaseServer]:
     """Run PostgreSQL 15, the oldest that the tests promise."""
     image = PostgresContainer("postgres:15", username=_LOGIN, password=_LOGIN, dbname="postgres")
-    with image.with_command("postgres -c fsync=off -c max_connections=300") as container:
+    with image.with_command(
+        "postgres -c fsync=off -c max_connections=300 -c max_prepared_transactions=50"
+    ) as container:
         yield DatabaseServer(
             scheme="postgresql",
             host=container.get_container_host_ip(),

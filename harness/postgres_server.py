@@ -27,6 +27,8 @@ _SETTINGS = {
     # Every test opens connections of its own and Airflow's processes keep pools.
     "max_connections": "300",
     "max_wal_size": "1GB",
+    # Transactions that are prepared and committed later.
+    "max_prepared_transactions": "50",
 }
 
 

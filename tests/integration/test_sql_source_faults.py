@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -77,26 +78,46 @@ async def test_a_login_that_is_corrected_is_used_without_a_restart(database: Dat
     await reader.aclose()
 
 
-async def test_a_missing_privilege_is_told_and_over_when_it_is_granted(database: Database) -> None:
-    """Without SELECT the message says to grant it; afterwards the same source reads."""
+async def test_missing_privileges_are_told_and_over_when_they_are_granted(database: Database) -> None:
+    """To see the open transactions, then to read: each is told with its GRANT, also when it was lost meanwhile."""
     name = f"reader_{urlsplit(database.url).path.strip('/')}"
     if database.kind == "postgresql":
         database.execute(f"CREATE USER {name} PASSWORD '{SECRET}'")
-        grant, drop = f"GRANT SELECT ON orders TO {name}", f"DROP OWNED BY {name}"
+        see, unsee = f"GRANT pg_read_all_stats TO {name}", f"REVOKE pg_read_all_stats FROM {name}"
+        told, drop = f"GRANT pg_read_all_stats TO {name}", f"DROP OWNED BY {name}"
     else:
         database.execute("CREATE TABLE allowed (id int)", f"CREATE USER {name} IDENTIFIED BY '{SECRET}'")
         database.execute(f"GRANT SELECT ON allowed TO {name}")
-        grant, drop = f"GRANT SELECT ON orders TO {name}", "SELECT 1"
+        see, unsee = f"GRANT PROCESS ON *.* TO {name}", f"REVOKE PROCESS ON *.* FROM {name}"
+        told, drop = "GRANT PROCESS", "SELECT 1"
     source = database.source(reader=reader_with(database, user=name, password=SECRET))
+    watcher = Watcher(lambda: source)
     try:
-        with pytest.raises(SourceError, match="grant"):
-            await source.poll(None, 10, frozenset())
-        database.execute(grant)
-        assert (await source.poll(None, 10, frozenset())).size == 1
+        await refused(watcher, "GRANT")
+        database.execute(f"GRANT SELECT ON orders TO {name}")
+        await refused(watcher, told)
+        database.execute(see)
+        assert await watcher.drain() != []
+        database.execute(unsee, "INSERT INTO orders VALUES (2, '2026-01-31 12:00:00', '')")
+        await refused(watcher, told)
+        database.execute(see, f"REVOKE SELECT ON orders FROM {name}")
+        await refused(watcher, "GRANT SELECT")
+        database.execute(f"GRANT SELECT ON orders TO {name}")
+        await watcher.drain()
+        assert watcher.ids == [1, 2]
     finally:
         await source.aclose()
         database.execute(drop)
         database.execute(f"DROP USER {name}")
+
+
+async def refused(watcher: Watcher, told: str) -> None:
+    """Poll, and see it refused with these words and without a password; the watermark stays."""
+    before = watcher.watermark
+    with pytest.raises(SourceError, match=re.escape(told)) as error:
+        await watcher.poll()
+    assert SECRET not in str(error.value)
+    assert watcher.watermark == before
 
 
 async def test_a_server_that_goes_away_and_comes_back_is_read_again(database: Database) -> None:

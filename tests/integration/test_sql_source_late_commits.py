@@ -1,4 +1,4 @@
-"""Rows that commit late with an earlier stamp: found while ``settle`` covers the transaction, else lost, as said."""
+"""Rows that commit late, where no transactions are looked at: found while ``settle`` covers them, else lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def now(database: Database) -> str:
 
 async def test_38_a_row_that_commits_within_settle_is_found(database: Database) -> None:
     """One transaction stamps its row first and commits last; with settle longer than it, both rows come, in order."""
-    watcher = Watcher(lambda: database.source(settle=5.0))
+    watcher = Watcher(lambda: database.source(settle=5.0, visibility="none"))
     with database.engine().connect() as slow:
         slow.execute(sa.text(f"INSERT INTO orders VALUES (1, {now(database)}, 'late')"))
         database.execute(f"INSERT INTO orders VALUES (2, {now(database)}, 'early')")
@@ -44,7 +44,7 @@ async def test_38_without_settle_a_row_that_commits_late_is_lost(postgres_databa
     """What the source promises no more than this: the watermark has passed the stamp before its row could be seen."""
     database = Database(postgres_database)
     make_orders(database)
-    watcher = Watcher(lambda: database.source(settle=0.0))
+    watcher = Watcher(lambda: database.source(settle=0.0, visibility="none"))
     with database.engine().connect() as slow:
         slow.execute(sa.text("INSERT INTO orders VALUES (1, localtimestamp, 'late')"))
         database.execute("INSERT INTO orders VALUES (2, localtimestamp, 'early')")

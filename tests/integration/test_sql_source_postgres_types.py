@@ -43,6 +43,7 @@ EXACT = {
     "clock": "'23:59:59.999999'::time",
     "clock_zone": "'23:59:59.5+05:30'::timetz",
     "json": "'{\"a\": [1, null]}'::jsonb",
+    "transaction": "'18446744073709551615'::xid8",
     "numbers": "array[1, null, 3]",
     "days": "array['2026-01-31'::date]",
     "nothing": "NULL::text",
@@ -64,7 +65,6 @@ AS_TEXT = {
     "money": "'12.50'::money",
     "words_of": "'a b'::tsvector",
     "position": "'0/16B3748'::pg_lsn",
-    "transaction": "'17'::xid8",
     "table": "'pg_class'::regclass",
 }
 

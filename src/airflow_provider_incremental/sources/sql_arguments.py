@@ -13,13 +13,18 @@ from zoneinfo import ZoneInfo
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 
-__all__ = ["OWN_NAMES", "Payload", "SqlSelection", "check_sql_arguments"]
+__all__ = ["EDGE_NAMES", "OWN_NAMES", "Payload", "SqlSelection", "Visibility", "check_sql_arguments"]
 
 Payload = Literal["rows", "range"]
 """``rows``: every item is a row. ``range``: a batch has bounds and a count only, and the consumer reads for itself."""
 
+Visibility = Literal["committed", "none"]
+"""``committed``: a poll stays below whatever a transaction that is open can still add. ``none``: it does not look."""
+
 OWN_NAMES = "cursor_low_"
-"""How the names of the bound parameters begin that the source adds to a query's own."""
+"""How the names of the bound parameters begin that the source adds to a query's own: a cursor, and an upper edge."""
+
+EDGE_NAMES = "cursor_edge_"
 
 _SHOWN = 80
 
@@ -40,6 +45,8 @@ class SqlSelection:
     payload: Payload = "rows"
     settle: float = 1.0
     timezone: str | None = None
+    visibility: Visibility | None = None
+    max_hold: float | None = None
 
     @property
     def schema_and_name(self) -> tuple[str | None, str]:
@@ -88,6 +95,8 @@ def check_sql_arguments(
     max_rows: int = 1000,
     settle: float = 1.0,
     timezone: str | None = None,
+    visibility: str | None = None,
+    max_hold: float | None = None,
 ) -> SqlSelection:
     """Refuse arguments with which no table or query can be watched, and return the others in one form.
 
@@ -106,6 +115,10 @@ def check_sql_arguments(
         rows that share a stamp become visible one after the other. It is never less than the column's resolution.
     :param timezone: the zone whose wall clock a first cursor column without zone holds (``Asia/Kolkata``); by default
         the database's own. PostgreSQL, MySQL and MariaDB only.
+    :param visibility: ``committed`` to stay below whatever a transaction that is open can still add, so that a row that
+        commits late is not missed; ``none`` to look at no transactions. By default ``committed`` on PostgreSQL, MySQL
+        and MariaDB, and ``none`` on others.
+    :param max_hold: seconds after which an open transaction is not waited for any more; by default it always is.
     :raises ConfigurationError: naming the parameter, its value and what to write instead.
 
     >>> check_sql_arguments(table="shop.orders", cursor=["updated_at", "id"]).cursor
@@ -121,11 +134,11 @@ def check_sql_arguments(
         _refuse("payload", payload, f"give one of {', '.join(map(repr, get_args(Payload)))}")
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
         _refuse("max_rows", max_rows, "give a whole number of rows a batch, 1 or more")
-    number = isinstance(settle, (int, float)) and not isinstance(settle, bool) and math.isfinite(settle)
-    if not number or settle < 0:
+    if not _is_seconds(settle):
         _refuse("settle", settle, "give a number of seconds, 0 or more")
     if timezone is not None:
         _check_zone(timezone)
+    _check_visibility(visibility, max_hold)
     return SqlSelection(
         cursor=names,
         table=table,
@@ -135,7 +148,25 @@ def check_sql_arguments(
         payload="range" if payload == "range" else "rows",
         settle=float(settle),
         timezone=timezone,
+        visibility=None if visibility is None else "none" if visibility == "none" else "committed",
+        max_hold=None if max_hold is None else float(max_hold),
     )
+
+
+def _is_seconds(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value >= 0
+
+
+def _check_visibility(visibility: str | None, max_hold: float | None) -> None:
+    if visibility is not None and visibility not in get_args(Visibility):
+        _refuse("visibility", visibility, f"give one of {', '.join(map(repr, get_args(Visibility)))}")
+    if max_hold is None:
+        return
+    if not _is_seconds(max_hold):
+        _refuse("max_hold", max_hold, "give a number of seconds, 0 or more, or leave it out to wait for ever")
+    if visibility == "none":
+        _refuse("max_hold", max_hold, "with visibility='none' no transaction is waited for; leave one of the two out")
 
 
 def _names(parameter: str, value: Iterable[str]) -> tuple[str, ...]:
@@ -172,9 +203,11 @@ def _check_sql(sql: str, parameters: Mapping[str, Any]) -> None:
         _refuse("sql", sql, "it has a semicolon, and is read as a part of another query; give one SELECT without it")
     if not isinstance(parameters, Mapping):
         _refuse("parameters", parameters, "give a dictionary with the value of each :name in sql")
-    own = [name for name in parameters if not isinstance(name, str) or name.startswith(OWN_NAMES)]
+    taken = OWN_NAMES, EDGE_NAMES
+    own = [name for name in parameters if not isinstance(name, str) or name.startswith(taken)]
     if own:
-        _refuse("parameters", sorted(map(str, own)), f"names that begin with {OWN_NAMES!r} are taken; choose others")
+        names = " or ".join(map(repr, taken))
+        _refuse("parameters", sorted(map(str, own)), f"names that begin with {names} are taken; choose others")
     for name in sorted(parameters.keys() - set(_PARAMETER.findall(_QUOTED.sub("", sql)))):
         _refuse("parameters", sorted(parameters), f"sql has no ':{name}'; write it there, or leave the parameter out")
 

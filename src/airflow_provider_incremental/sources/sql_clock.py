@@ -13,9 +13,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.sources.sql_arguments import EDGE_NAMES
 from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind
 
-__all__ = ["instant_before"]
+__all__ = ["Expression", "as_stamp", "instant_before"]
 
 Expression = sa.sql.ColumnElement[Any]
 
@@ -48,11 +49,15 @@ def _check_zone(dialect: str, column: Column, timezone: str) -> None:
 
 
 def _postgresql(column: Column, seconds: float, timezone: str | None) -> Expression:
-    now: Expression = sa.func.now()
+    return as_stamp(sa.func.now(), column, seconds, timezone)
+
+
+def as_stamp(instant: Expression, column: Column, seconds: float, timezone: str | None) -> Expression:
+    """Return PostgreSQL's expression of so many seconds before an instant, as a column of timestamps holds it."""
     if column.kind is Kind.TIMESTAMP:
         # The session has the zone that the server gives it: nothing on this side sets one.
-        now = sa.func.localtimestamp() if timezone is None else sa.func.timezone(timezone, now)
-    return now - sa.bindparam("settle", seconds) * sa.literal_column("interval '1 second'")
+        instant = sa.cast(instant, sa.TIMESTAMP()) if timezone is None else sa.func.timezone(timezone, instant)
+    return instant - sa.bindparam(f"{EDGE_NAMES}settle", seconds) * sa.literal_column("interval '1 second'")
 
 
 def _mysql(column: Column, seconds: float, timezone: str | None) -> Expression:

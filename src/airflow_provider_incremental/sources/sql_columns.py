@@ -28,6 +28,7 @@ class Kind(enum.Enum):
     TEXT = "a text"
     UUID = "a UUID"
     BYTES = "bytes"
+    XID = "a transaction's number (xid8)"
     DATE = "a date"
     TIMESTAMP = "a timestamp without zone"
     UTC_TIMESTAMP = "a timestamp in UTC, written without zone"
@@ -48,6 +49,7 @@ class Column:
     :param as_text: whether the database is asked for it as text, since its type has no exact form here.
     :param resolution: seconds between two neighbouring values of a timestamp.
     :param sample: one of its values, where the kind was learned from one.
+    :param ahead: how many numbers a session takes from the column's sequence at once, and keeps for later.
     :param unsendable: values that the driver takes for others, so that they cannot be compared with.
     """
 
@@ -59,6 +61,7 @@ class Column:
     resolution: float = 0.0
     sample: Any = field(default=None, compare=False)
     unsendable: frozenset[Any] = frozenset()
+    ahead: int = 1
 
 
 class UnfitValueError(ValueError):
@@ -73,6 +76,7 @@ _PYTHON_TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.TEXT_TIMESTAMP: (str,),
     Kind.UUID: (uuid.UUID,),
     Kind.BYTES: (bytes,),
+    Kind.XID: (int,),
     Kind.DATE: (dt.date,),
     Kind.TIMESTAMP: (dt.datetime,),
     Kind.UTC_TIMESTAMP: (dt.datetime,),
@@ -197,6 +201,7 @@ _PARSERS: dict[Kind, Callable[[Any], Any]] = {
     Kind.TEXT: _text,
     Kind.UUID: lambda value: uuid.UUID(_text(value)),
     Kind.BYTES: lambda value: bytes.fromhex(_text(value).removeprefix("\\x")),
+    Kind.XID: _integer,
     Kind.DATE: lambda value: dt.date.fromisoformat(_text(value)),
     Kind.TIMESTAMP: _naive,
     Kind.UTC_TIMESTAMP: _utc,
@@ -209,6 +214,7 @@ _EXAMPLES: dict[Kind, str] = {
     Kind.TEXT: "'ab'",
     Kind.UUID: "'6f9619ff-8b86-d011-b42d-00c04fc964ff'",
     Kind.BYTES: "'\\\\x00ff'",
+    Kind.XID: "41",
     Kind.DATE: "'2026-01-31'",
     Kind.TIMESTAMP: "'2026-01-31T12:00:00'",
     Kind.UTC_TIMESTAMP: "'2026-01-31T12:00:00'",

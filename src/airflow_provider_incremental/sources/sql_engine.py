@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.sql.elements import TextClause
 
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
@@ -14,6 +15,7 @@ from airflow_provider_incremental.sources.sql_engine_errors import EnginePlace
 from airflow_provider_incremental.sources.sql_engine_shape import describe
 from airflow_provider_incremental.sources.sql_keyset import Statement
 from airflow_provider_incremental.sources.sql_readers import Shape
+from airflow_provider_incremental.sources.sql_sharing import JoinedCalls
 from airflow_provider_incremental.sources.sql_threads import BlockingCalls, NoThreadFreeError
 from airflow_provider_incremental.sources.sql_values import plain
 
@@ -48,6 +50,7 @@ class EngineReader:
         self._timeout = timeout
         self._calls = BlockingCalls(name="incremental-sql", limit=threads)
         self._place = EnginePlace(None, timeout=timeout)
+        self._turns: dict[tuple[Statement | TextClause, ...], JoinedCalls[Sequence[Sequence[Sequence[Any]]]]] = {}
 
     async def describe(self, selection: SqlSelection) -> Shape:
         """Return what the selection looks like now: names and keys from the catalogue, types from a row."""
@@ -61,6 +64,19 @@ class EngineReader:
             return [tuple(map(plain, row)) for row in rows]
 
         return await self._call("the query", fetch)
+
+    async def fetch_in_turn(self, *statements: Statement | TextClause) -> Sequence[Sequence[Sequence[Any]]]:
+        """Return the rows of each of some statements, run one after the other on one connection."""
+        joined = self._turns.get(statements)
+        if joined is None:
+            joined = self._turns[statements] = JoinedCalls(lambda: self._in_turn(statements))
+        return await joined()
+
+    async def _in_turn(self, statements: Sequence[Statement | TextClause]) -> Sequence[Sequence[Sequence[Any]]]:
+        def fetch(connection: sa.engine.Connection) -> Sequence[Sequence[Sequence[Any]]]:
+            return [_all_rows(connection.execute(statement)) for statement in statements]
+
+        return await self._call("the open transactions", fetch)
 
     async def aclose(self) -> None:
         """Let go of the engine; what hangs in a thread ends by itself."""
@@ -81,6 +97,10 @@ class EngineReader:
         except sa.exc.SQLAlchemyError as error:
             self._engine = None
             raise self._place.cannot_connect(error) from error
+
+
+def _all_rows(result: Any) -> Sequence[Sequence[Any]]:
+    return [tuple(map(plain, row)) for row in result] if result.returns_rows else ()
 
 
 def _bound_by_driver(engine: sa.engine.Engine, seconds: float) -> None:
@@ -137,6 +157,8 @@ def _prepare(connection: sa.engine.Connection, timeout: float) -> None:
         return
     # A TIMESTAMP comes in the session's zone: in UTC, no change of a zone's clock ever moves one behind another.
     connection.exec_driver_sql("SET time_zone = '+00:00'")
+    # Nothing is written here; and who waits for open transactions need not wait for those that only read.
+    connection.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
     if dialect.is_mariadb:
         connection.exec_driver_sql(f"SET max_statement_time = {timeout:.3f}")
     else:

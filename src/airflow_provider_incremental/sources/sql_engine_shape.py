@@ -22,6 +22,7 @@ from airflow_provider_incremental.sources.sql_readers import Shape
 __all__ = ["describe"]
 
 _MYSQL_TIMESTAMP = 7  # the code of the type in the protocol, and so in every driver's description
+_FORKS = ("TiDB", "Vitess", "SingleStore", "MemSQL", "StarRocks", "Doris", "OceanBase")
 _COARSEST = 1.0  # seconds: a driver does not tell how finely a timestamp is kept
 
 
@@ -45,7 +46,23 @@ def describe(connection: sa.engine.Connection, selection: SqlSelection, place: s
         columns=[sampled.get(column.name, column) for column in columns],
         keys=keys,
         empty=not sampled,
+        blind=_blind(connection) if connection.dialect.name in ("mysql", "mariadb") else None,
     )
+
+
+def _blind(connection: sa.engine.Connection) -> str | None:
+    """Return why a server that speaks MySQL's language does not show the transactions of all who write."""
+    version = str(connection.execute(sa.text("SELECT VERSION()")).scalar())
+    for fork in _FORKS:
+        if fork.lower() in version.lower():
+            return f"{fork} does not show every open transaction"
+    named = sa.text("SHOW VARIABLES WHERE Variable_name IN ('wsrep_on', 'innodb_read_only') AND Value = 'ON'")
+    on = {str(row[0]) for row in connection.execute(named)}
+    if "wsrep_on" in on:
+        return "the server is one of a Galera cluster, and does not know the transactions of the others"
+    if "innodb_read_only" in on:
+        return "the server is a read-only replica, and does not know the transactions of its source"
+    return None
 
 
 def _table(

@@ -6,18 +6,22 @@ Nobody's text becomes SQL but that of a ``sql`` query, which is read as a part o
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from airflow_provider_incremental.sources.sql_arguments import OWN_NAMES, SqlSelection
+from airflow_provider_incremental.sources.sql_arguments import EDGE_NAMES, OWN_NAMES, SqlSelection
 from airflow_provider_incremental.sources.sql_columns import Column
 
-__all__ = ["Keyset", "Statement", "columns_of", "low_parameters", "sample_of"]
+__all__ = ["EdgeForm", "Keyset", "Statement", "columns_of", "edge_parameters", "low_parameters", "sample_of"]
 
 Statement = sa.sql.Select[Any]
 Expression = sa.sql.ColumnElement[Any]
+
+EdgeForm = Literal["instant", "cursor"]
+"""What an upper edge is that was found before: an instant that rows stay below, or the cursor of the last row."""
 
 # Here a comparison of rows is both standard and served by an index. Elsewhere it is one of the two or neither, as on
 # MySQL and MariaDB, which read the whole table for it.
@@ -27,6 +31,11 @@ _ROW_VALUES = frozenset({"postgresql", "sqlite"})
 def low_parameters(cursor: Sequence[Any]) -> dict[str, Any]:
     """Return the bound parameters of a cursor for :meth:`Keyset.above`."""
     return {f"{OWN_NAMES}{number}": value for number, value in enumerate(cursor)}
+
+
+def edge_parameters(values: Sequence[Any]) -> dict[str, Any]:
+    """Return the bound parameters of an upper edge: of one instant, or of a cursor."""
+    return {f"{EDGE_NAMES}{number}": value for number, value in enumerate(values)}
 
 
 def columns_of(selection: SqlSelection, *, rows: bool) -> Statement:
@@ -72,25 +81,32 @@ class Keyset:
         )
         """A query that finds a row without a place in the order; None where there cannot be any."""
 
-    def above(self, given: int, limit: int) -> Statement:
+    def above(self, given: int, limit: int, edge: EdgeForm | None = None) -> Statement:
         """Return the query of the rows above a cursor, in order.
 
         :param given: how many of the cursor columns have a value: all for a row's cursor, above which a row lies;
             fewer for a start, at which it may lie as well; 0 for the very start.
+        :param edge: what the upper edge is that is given as parameters, below the one of the statements.
         """
-        statement = sa.select(*self._delivered).where(*self._bounds())
-        if given:
-            statement = statement.where(self._after(given))
+        statement = sa.select(*self._delivered).where(*self._bounds(given, edge))
         return self._limited(statement.order_by(*self._cursor), limit)
 
-    def latest(self) -> Statement:
+    def latest(self, edge: EdgeForm | None = None) -> Statement:
         """Return the query of the cursor of the last row below the upper edge."""
-        statement = sa.select(*self._cursor).where(*self._bounds())
+        return self.top(0, edge)
+
+    def top(self, given: int, edge: EdgeForm | None = None) -> Statement:
+        """Return the query of the greatest cursor above another."""
+        statement = sa.select(*self._cursor).where(*self._bounds(given, edge))
         return self._limited(statement.order_by(*(column.desc() for column in self._cursor)), 1)
 
-    def clock(self) -> Statement:
-        """Return the query of the upper edge itself."""
-        return sa.select(sa.null() if self._until is None else self._until)
+    def some(self, given: int, *, waiting: bool = False) -> Statement:
+        """Return the query that finds a row above a cursor, whichever.
+
+        :param waiting: also one that is not below the upper edge yet.
+        """
+        bounds = [*self._in_order(), *self._after(given)] if waiting else self._bounds(given, None)
+        return self._limited(sa.select(sa.literal_column("1").label("some")).where(*bounds), 1)
 
     def ahead(self, instant: Expression) -> Statement:
         """Return the query of the greatest value of the first cursor column, where that is later than an instant."""
@@ -113,14 +129,24 @@ class Keyset:
         source: Expression = self._relation.c[column.name]
         return sa.cast(source, sa.Text).label(column.name) if column.as_text else source
 
-    def _bounds(self) -> list[Expression]:
-        # A comparison of rows is decided by the first column that differs: a NULL behind it would slip through.
-        bounds: list[Expression] = [column.is_not(None) for column in self._nullable]
+    def _bounds(self, given: int, edge: EdgeForm | None) -> list[Expression]:
+        bounds = self._in_order()
         if self._until is not None:
             bounds.append(self._cursor[0] < self._until)
-        return bounds
+        if edge == "instant":
+            bounds.append(self._cursor[0] < sa.bindparam(f"{EDGE_NAMES}0"))
+        elif edge == "cursor":
+            bounds.append(self._up_to_edge())
+        return [*bounds, *self._after(given)]
 
-    def _after(self, given: int) -> Expression:
+    def _in_order(self) -> list[Expression]:
+        # A comparison of rows is decided by the first column that differs: a NULL behind it would slip through.
+        return [column.is_not(None) for column in self._nullable]
+
+    def _after(self, given: int) -> list[Expression]:
+        return [self._above_low(given)] if given else []
+
+    def _above_low(self, given: int) -> Expression:
         columns = self._cursor[:given]
         values: list[Expression] = [sa.bindparam(f"{OWN_NAMES}{number}") for number in range(given)]
         strict = given == len(self._cursor)
@@ -129,7 +155,16 @@ class Keyset:
         if self._dialect in _ROW_VALUES:
             row, low = sa.tuple_(*columns), sa.tuple_(*values)
             return row > low if strict else row >= low
-        return _after_by_columns(columns, values, strict=strict)
+        return _by_columns(columns, values, upwards=True, strict=strict)
+
+    def _up_to_edge(self) -> Expression:
+        columns = self._cursor
+        values: list[Expression] = [sa.bindparam(f"{EDGE_NAMES}{number}") for number in range(len(columns))]
+        if len(columns) == 1:
+            return columns[0] <= values[0]
+        if self._dialect in _ROW_VALUES:
+            return sa.tuple_(*columns) <= sa.tuple_(*values)
+        return _by_columns(columns, values, upwards=False, strict=False)
 
     def _limited(self, statement: Statement, limit: int) -> Statement:
         # A planner that sees the number plans for it; where it is a parameter, a cached plan does not know it.
@@ -137,14 +172,17 @@ class Keyset:
         return statement.limit(number)
 
 
-def _after_by_columns(columns: Sequence[Expression], values: Sequence[Expression], *, strict: bool) -> Expression:
+def _by_columns(
+    columns: Sequence[Expression], values: Sequence[Expression], *, upwards: bool, strict: bool
+) -> Expression:
     """Compare rows column by column, with a condition on the first one that a range of an index serves."""
+    beyond, from_there = (operator.gt, operator.ge) if upwards else (operator.lt, operator.le)
     ways = []
     for last, (column, value) in enumerate(zip(columns, values, strict=True)):
         equal = [columns[each] == values[each] for each in range(last)]
         ends = last == len(columns) - 1 and not strict
-        ways.append(sa.and_(*equal, column >= value if ends else column > value))
-    return sa.and_(columns[0] >= values[0], sa.or_(*ways))
+        ways.append(sa.and_(*equal, (from_there if ends else beyond)(column, value)))
+    return sa.and_(from_there(columns[0], values[0]), sa.or_(*ways))
 
 
 def _relation(selection: SqlSelection, names: Sequence[str]) -> sa.sql.FromClause:

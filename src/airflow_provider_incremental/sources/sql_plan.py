@@ -8,13 +8,15 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
+import sqlalchemy as sa
+
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_clock import Expression, instant_before
-from airflow_provider_incremental.sources.sql_columns import Column, UnfitValueError, fits, parse
-from airflow_provider_incremental.sources.sql_keyset import Keyset
+from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind, UnfitValueError, fits, parse
+from airflow_provider_incremental.sources.sql_keyset import EdgeForm, Keyset
 from airflow_provider_incremental.sources.sql_readers import Shape
-from airflow_provider_incremental.sources.sql_refusals import refusals
+from airflow_provider_incremental.sources.sql_refusals import looks_at_transactions, refusals
 
 __all__ = ["Plan", "plan_of"]
 
@@ -41,10 +43,29 @@ class Plan:
         return f"{self.selection} at {self.shape.place}"
 
     @cached_property
+    def settle(self) -> float:
+        """Seconds that a poll stays behind: no less than the first cursor column's resolution."""
+        return max(self.selection.settle, self.cursor[0].resolution)
+
+    @cached_property
+    def edge_form(self) -> EdgeForm | None:
+        """What the upper edge is that the open transactions give; None where they are not looked at."""
+        first = self.cursor[0]
+        if not looks_at_transactions(self.selection, self.shape.dialect) or first.kind is Kind.XID:
+            return None
+        return "instant" if first.kind in TIMESTAMPS else "cursor"
+
+    @cached_property
     def until(self) -> Expression | None:
-        """The upper edge of a poll; see :func:`instant_before`."""
-        settle = max(self.selection.settle, self.cursor[0].resolution)
-        return instant_before(self.shape.dialect, self.cursor[0], settle, self.selection.timezone)
+        """The upper edge that a poll's own statement says; None where it is found before, or there is none."""
+        if self.cursor[0].kind is Kind.XID and looks_at_transactions(self.selection, self.shape.dialect):
+            return sa.literal_column("pg_snapshot_xmin(pg_current_snapshot())")
+        return None if self.edge_form is not None else self.clock
+
+    @cached_property
+    def clock(self) -> Expression | None:
+        """The database's clock minus ``settle``, as the first cursor column holds it; None where that is no time."""
+        return instant_before(self.shape.dialect, self.cursor[0], self.settle, self.selection.timezone)
 
     @cached_property
     def well_ahead(self) -> Expression | None:

@@ -13,12 +13,13 @@ from weakref import WeakKeyDictionary
 import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.sql.elements import TextClause
 
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind
 from airflow_provider_incremental.sources.sql_keyset import Statement, columns_of
 from airflow_provider_incremental.sources.sql_postgres_errors import PostgresPlace
-from airflow_provider_incremental.sources.sql_readers import Shape
+from airflow_provider_incremental.sources.sql_readers import APPLICATION, Shape
 
 __all__ = ["ConnectArguments", "PostgresReader"]
 
@@ -32,6 +33,7 @@ _CURSOR_KINDS = {
     "numeric": Kind.DECIMAL,
     "uuid": Kind.UUID,
     "bytea": Kind.BYTES,
+    "xid8": Kind.XID,
     "date": Kind.DATE,
     "timestamp": Kind.TIMESTAMP,
     "timestamptz": Kind.INSTANT,
@@ -51,7 +53,16 @@ _FACTS = """
 SELECT a.attname, a.atttypmod, a.attnotnull AND NOT EXISTS (
     SELECT FROM pg_catalog.pg_constraint k
     WHERE k.conrelid = a.attrelid AND k.contype = 'n' AND NOT k.convalidated AND a.attnum = ANY (k.conkey)
-) AS never_null
+) AS never_null, (
+    SELECT max(s.seqcache) FROM pg_catalog.pg_sequence s WHERE s.seqrelid IN (
+        SELECT d.objid FROM pg_catalog.pg_depend d
+        WHERE d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum
+        UNION ALL
+        SELECT d.refobjid FROM pg_catalog.pg_attrdef x
+        JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_attrdef'::regclass AND d.objid = x.oid
+        WHERE x.adrelid = a.attrelid AND x.adnum = a.attnum
+    )
+) AS ahead
 FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = pg_catalog.to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
 """
@@ -67,11 +78,20 @@ AND i.indpred IS NULL AND i.indexprs IS NULL AND part.number <= i.indnkeyatts AN
 )
 GROUP BY i.indexrelid
 """
+# Rows that another server's transactions add: its partitions count as the table's own.
+_ELSEWHERE = """
+SELECT EXISTS (SELECT FROM pg_catalog.pg_foreign_table f WHERE f.ftrelid = ANY (t.ids)) AS is_foreign,
+EXISTS (SELECT FROM pg_catalog.pg_subscription_rel s WHERE s.srrelid = ANY (t.ids)) AS is_subscribed
+FROM (
+    SELECT array_agg(relid::oid) || pg_catalog.to_regclass($1)::oid AS ids
+    FROM pg_catalog.pg_partition_tree(pg_catalog.to_regclass($1))
+) t
+"""
+_FORKS = ("Redshift", "-YB-", "Greenplum", "Cloudberry")
 _CLOSING = 5.0
 
 
 _DIALECT: Callable[..., Any] = PGDialect
-_APPLICATION = "airflow-provider-incremental"
 _FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError, OverflowError)
 
 
@@ -111,13 +131,15 @@ class PostgresReader:
             statement = await connection.prepare(everything.text, timeout=self._timeout)
             attributes = statement.get_attributes()
             facts, keys = {}, None
+            blind = _fork(await connection.fetchval("SELECT version()"))
             if selection.table is not None:
                 schema, name = selection.schema_and_name
                 quoted = self._dialect.identifier_preparer.format_table(sa.table(name, schema=schema))
                 facts = {row["attname"]: row for row in await connection.fetch(_FACTS, quoted)}
                 keys = [frozenset(row["columns"]) for row in await connection.fetch(_KEYS, quoted)]
+                blind = blind or _elsewhere(await connection.fetchrow(_ELSEWHERE, quoted))
         columns = [_column(attribute, facts.get(attribute.name)) for attribute in attributes]
-        return Shape(place=str(self._place), dialect=self._dialect.name, columns=columns, keys=keys)
+        return Shape(place=str(self._place), dialect=self._dialect.name, columns=columns, keys=keys, blind=blind)
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Return all rows of one statement, read at one instant."""
@@ -129,6 +151,15 @@ class PostgresReader:
             arguments = [values[name] for name in compiled.names]
             rows: Sequence[Sequence[Any]] = await connection.fetch(compiled.text, *arguments, timeout=self._timeout)
             return rows
+
+    async def fetch_in_turn(self, *statements: Statement | TextClause) -> Sequence[Sequence[Sequence[Any]]]:
+        """Return the rows of each of some statements, run one after the other on one connection."""
+        async with self._reading("the open transactions") as connection:
+            compiled = [_compile(statement, self._dialect) for statement in statements]
+            return [
+                await connection.fetch(each.text, *map(each.values.get, each.names), timeout=self._timeout)
+                for each in compiled
+            ]
 
     async def aclose(self) -> None:
         """Close the pool; queries that run are cut off after a few seconds."""
@@ -169,7 +200,7 @@ class PostgresReader:
 
     async def _open_with(self, arguments: dict[str, Any]) -> None:
         self._place = PostgresPlace(arguments, timeout=self._timeout)
-        settings = {"application_name": _APPLICATION, **arguments.get("server_settings", {})}
+        settings = {"application_name": APPLICATION, **arguments.get("server_settings", {})}
         arguments = {"timeout": self._timeout, **arguments, "server_settings": settings}
         if self._pool is None:
             sizes = {"min_size": 0, "max_size": self._pool_size}
@@ -187,12 +218,27 @@ def _is_busy(pool: Any) -> bool:
     return bool(pool.get_size() >= pool.get_max_size() and not pool.get_idle_size())
 
 
-def _compile(statement: Statement, dialect: Any) -> _Compiled:
+def _compile(statement: Statement | TextClause, dialect: Any) -> _Compiled:
     """Write a statement with asyncpg's numbered parameters."""
     compiled = statement.compile(dialect=dialect)
     names = tuple(compiled.params)
     numbered = {name: f"${number}" for number, name in enumerate(names, start=1)}
     return _Compiled(compiled.string % numbered, names, dict(compiled.params))
+
+
+def _fork(version: str) -> str | None:
+    """Return why a server that speaks PostgreSQL's language does not show its transactions as PostgreSQL does."""
+    if version.startswith("PostgreSQL ") and not any(fork in version for fork in _FORKS):
+        return None
+    return f"{' '.join(version.split()[:2])} is not PostgreSQL itself, and does not show every open transaction"
+
+
+def _elsewhere(fact: Any) -> str | None:
+    if fact["is_foreign"]:
+        return "it has a foreign table, whose transactions are open at another server"
+    if fact["is_subscribed"]:
+        return "it is filled by logical replication, from transactions that are open at another server"
+    return None
 
 
 def _column(attribute: Any, fact: Any) -> Column:
@@ -207,4 +253,5 @@ def _column(attribute: Any, fact: Any) -> Column:
         as_text=attribute.type.schema != "pg_catalog" or attribute.type.name.removesuffix("[]") not in _EXACT,
         resolution=10.0**-digits if digits >= 0 else 1e-6,
         unsendable=infinities,
+        ahead=(fact is not None and fact["ahead"]) or 1,
     )

@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sqlalchemy.sql.elements import TextClause
+
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_columns import Column
 from airflow_provider_incremental.sources.sql_keyset import Statement
 
-__all__ = ["Shape", "SqlReader"]
+__all__ = ["APPLICATION", "Shape", "SqlReader"]
+
+APPLICATION = "airflow-provider-incremental"
+"""What a reader calls itself to the server: it adds no rows, so that no other reader waits for its transactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +27,8 @@ class Shape:
     :param columns: every column, in order.
     :param keys: the sets of columns in which no two rows agree; None for a query, of which nobody knows them.
     :param empty: whether there is no row yet to learn the cursor's types from.
+    :param blind: why the open transactions of this database do not tell which rows of the selection are still to come;
+        None where they do.
     """
 
     place: str
@@ -29,6 +36,7 @@ class Shape:
     columns: Sequence[Column]
     keys: Sequence[frozenset[str]] | None
     empty: bool = False
+    blind: str | None = None
 
 
 class SqlReader(Protocol):
@@ -43,6 +51,12 @@ class SqlReader(Protocol):
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Return all rows of one statement, read at one instant; values as :mod:`core.values` takes them."""
+
+    async def fetch_in_turn(self, *statements: Statement | TextClause) -> Sequence[Sequence[Sequence[Any]]]:
+        """Return the rows of each of some statements, run one after the other on one connection.
+
+        Calls of the same statements that wait for a connection may share an answer: it was begun after each of them.
+        """
 
     async def aclose(self) -> None:
         """Give back what the reader holds."""

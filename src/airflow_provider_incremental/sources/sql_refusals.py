@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
-from airflow_provider_incremental.sources.sql_columns import Column
+from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column
 from airflow_provider_incremental.sources.sql_readers import Shape
 
-__all__ = ["Refusal", "refusals"]
+__all__ = ["Refusal", "looks_at_transactions", "refusals"]
+
+_TELLING = ("postgresql", "mysql", "mariadb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,15 @@ class Refusal:
     :param message: what, where, and what to do.
     """
 
-    about: Literal["columns", "types", "uniqueness"]
+    about: Literal["columns", "types", "uniqueness", "visibility"]
     message: str
+
+
+def looks_at_transactions(selection: SqlSelection, dialect: str) -> bool:
+    """Whether a poll follows the open transactions: ``visibility``, or its default for the database."""
+    if selection.visibility is None:
+        return dialect in _TELLING
+    return selection.visibility == "committed"
 
 
 def refusals(selection: SqlSelection, shape: Shape) -> Iterator[Refusal]:
@@ -42,6 +51,8 @@ def refusals(selection: SqlSelection, shape: Shape) -> Iterator[Refusal]:
         yield from _unorderable(place, known[name], empty=shape.empty)
     if shape.keys is not None:
         yield from _without_total_order(place, selection, known, shape.keys)
+    if looks_at_transactions(selection, shape.dialect):
+        yield from _blind(place, known[selection.cursor[0]], shape)
 
 
 def _missing(selection: SqlSelection, known: dict[str, Column], place: str) -> Iterator[Refusal]:
@@ -78,6 +89,29 @@ def _without_total_order(
         problem += f" and a limit would lose one; {add}"
     msg = f"cursor={cursor!r} gives {place} no total order: {problem}, or watch a query whose cursor is unique"
     yield Refusal("uniqueness", msg)
+
+
+def _blind(place: str, first: Column, shape: Shape) -> Iterator[Refusal]:
+    """A row that commits late would be missed here, whatever is looked at."""
+    if shape.dialect not in _TELLING:
+        msg = (
+            f"visibility='committed' cannot be used: {place} does not say which transactions are open; leave it out, "
+            "and give a settle that is longer than any transaction, or lateness"
+        )
+        yield Refusal("visibility", msg)
+    elif shape.blind is not None:
+        msg = (
+            f"{place}: {shape.blind}, so that a row that commits late would be missed; give visibility='none' with a "
+            "settle that is longer than any delay, or lateness"
+        )
+        yield Refusal("visibility", msg)
+    elif first.ahead > 1 and first.kind not in TIMESTAMPS:
+        msg = (
+            f"{place}: the sequence of column {first.name} hands out {first.ahead} numbers at once, and a session may "
+            "use one of them in a later transaction, behind greater ones that were read. Run ALTER SEQUENCE ... CACHE "
+            "1; or give visibility='none', which misses such rows"
+        )
+        yield Refusal("visibility", msg)
 
 
 def _whole(keys: Sequence[frozenset[str]], known: dict[str, Column]) -> list[frozenset[str]]:

@@ -10,19 +10,22 @@ from itertools import pairwise, repeat
 from operator import eq
 from typing import Any
 
+from airflow_provider_incremental.core.clock import Clock, SystemClock
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.source import Baseline, Found, Source
 from airflow_provider_incremental.core.watermark import Cursor, Watches
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_checks import RowChecks
+from airflow_provider_incremental.sources.sql_edge import UpperEdge, held
 from airflow_provider_incremental.sources.sql_keyset import Statement, low_parameters
 from airflow_provider_incremental.sources.sql_plan import Plan, plan_of
 from airflow_provider_incremental.sources.sql_readers import SqlReader
+from airflow_provider_incremental.sources.sql_visibility import Edge
 
 __all__ = ["SqlRowSource"]
 
 _PLAN_LASTS = 100  # polls
 _CHUNK = 1000  # rows between two chances for everything else in the event loop
-_RARELY = 64  # polls
 
 
 class SqlRowSource(Source):
@@ -31,13 +34,14 @@ class SqlRowSource(Source):
     A cursor is a tuple of the cursor columns' values, as the driver returns them. A tuple with fewer values is a start:
     the first row that has these values, or greater ones, lies above it.
 
-    A poll is one statement, so that it sees one state of the data. Where the first cursor column is a timestamp the
-    poll ends ``settle`` seconds before the database's own now. Before the first poll, and again every hundred polls,
-    the selection is checked: that the columns are there and may serve in a cursor, that the order is total, and that
-    no row has NULL in a cursor column.
+    The rows of a poll are read by one statement, so that it sees one state of the data. Where the first cursor column
+    is a timestamp they end ``settle`` seconds before the database's own now. Before the first poll, and again every
+    hundred polls, the selection is checked: that the columns are there and may serve in a cursor, that the order is
+    total, and that no row has NULL in a cursor column.
 
-    A row that commits after a poll with a stamp from before it is found while ``settle`` is longer than its transaction
-    took; a number from a sequence has no such edge.
+    With ``visibility="committed"`` a poll ends below whatever a transaction that is open can still add, so that no row
+    that commits late is missed. Otherwise it is found while ``settle`` is longer than its transaction took; a number
+    from a sequence has no such edge.
 
     Items are the driver's own values, exactly. What has no exact form in Python is written as text by the database:
     on PostgreSQL intervals, ranges, network addresses, bits, enumerations, composites, geometry and the like, and
@@ -47,17 +51,20 @@ class SqlRowSource(Source):
     :param reader: the database; it is closed with the source.
     :param conn_id: the name of the Airflow connection, for what is watched.
     :param selection: what :func:`check_sql_arguments` returned.
+    :param clock: what short transactions are waited by; by default this machine's.
     """
 
-    def __init__(self, *, reader: SqlReader, conn_id: str, selection: SqlSelection) -> None:
+    def __init__(self, *, reader: SqlReader, conn_id: str, selection: SqlSelection, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._reader = reader
         self._selection = selection
         self._conn_id = conn_id
         self._plan: Plan | None = None
         self._plan_serves = 0
+        self._edges: UpperEdge | None = None
+        self._edge: Edge | None = None
         self._statements: dict[tuple[int, int], Statement] = {}
-        self._idle = 0
-        self._note: str | None = None
+        self._checks = RowChecks(reader=reader, selection=selection)
 
     @property
     def watches(self) -> Watches:
@@ -74,22 +81,27 @@ class SqlRowSource(Source):
         """
         async with self._checked_plan() as plan:
             position = self._position(plan, low)
+            await self._checks.check_number(plan, position)
+            old_edge = self._edge
             rows = await self._above(plan, position, limit + 1)
             cursors = await self._cursors(plan, position, rows)
             more = len(rows) > limit
             if not more:
-                await self._refuse_nulls(plan)
-            self._note = await self._held_back(plan, found=bool(rows))
+                self._edge = None
+                more = old_edge is not None  # while it was read up to, more may have come
+                await self._checks.refuse_nulls(plan)
+            waiting = await self._checks.note_on_waiting(plan, position, found=bool(rows))
+            note = "; ".join(filter(None, (self._edges_note, waiting))) or None
             if not rows:
-                return Found(high=low, note=self._note)
+                return Found(high=low, more=more, note=note)
             items = await self._items(plan, rows[:limit]) if self._selection.payload == "rows" else ()
             count = min(len(rows), limit)
-            return Found(high=cursors[count - 1], items=items, count=count, more=more, note=self._note)
+            return Found(high=cursors[count - 1], items=items, count=count, more=more, note=note)
 
     async def latest(self) -> Baseline:
         """Return the cursor of the last row that a poll would deliver now."""
         async with self._checked_plan() as plan:
-            rows = () if plan.shape.empty else await self._fetch(plan.keyset.latest())
+            rows = await self._last(plan)
             if not rows:
                 return Baseline(cursor=None)
             plan.check_found(rows[0])
@@ -115,6 +127,7 @@ class SqlRowSource(Source):
         """Lend the plan; after an error, and after so many uses, the selection is looked at again first."""
         serves, self._plan_serves = self._plan_serves, 0
         if self._plan is None or serves <= 0:
+            self._edge = None
             self._plan = await self._looked_at(self._plan)
             serves = 1 if self._plan.shape.empty else _PLAN_LASTS
         yield self._plan
@@ -126,9 +139,13 @@ class SqlRowSource(Source):
             plan = known
         else:
             plan = plan_of(self._selection, shape)
-            await self._check_clock(plan)
+            await self._checks.check_clock(plan)
             self._statements = {}
-        await self._refuse_nulls(plan)
+            self._edges = None
+            if plan.edge_form is not None:
+                self._edges = UpperEdge(reader=self._reader, plan=plan, clock=self._clock)
+                await self._edges.check()
+        await self._checks.refuse_nulls(plan)
         return plan
 
     def _position(self, plan: Plan, low: Cursor) -> tuple[Any, ...]:
@@ -144,14 +161,39 @@ class SqlRowSource(Source):
     async def _above(self, plan: Plan, position: Sequence[Any], limit: int) -> Sequence[Sequence[Any]]:
         if plan.shape.empty:
             return ()
+        values = await self._edge_values(position)
+        if values is None:
+            return ()
         form = len(position), limit
         statement = self._statements.get(form)
         if statement is None:
-            statement = self._statements[form] = plan.keyset.above(*form)
-        return await self._fetch(statement, low_parameters(position))
+            statement = self._statements[form] = plan.keyset.above(*form, plan.edge_form)
+        return await self._fetch(statement, low_parameters(position) | values)
 
-    async def _fetch(self, statement: Statement, low: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]:
-        return await self._reader.fetch(statement, {**self._selection.parameters, **(low or {})})
+    async def _edge_values(self, position: Sequence[Any]) -> dict[str, Any] | None:
+        """Return the parameters of the upper edge, or None where there is nothing to read below it."""
+        if self._edges is None:
+            return {}
+        # What a limit cut short is read on below the same edge: that costs no look.
+        self._edge = self._edge or await self._edges.find(position)
+        return None if self._edge is None else self._edges.parameters(self._edge)
+
+    async def _last(self, plan: Plan) -> Sequence[Sequence[Any]]:
+        """Return the cursor of the last row below the upper edge, if there is one."""
+        if plan.shape.empty:
+            return ()
+        self._edge = None
+        values = await self._edge_values(())
+        if values is None and self._edge is not None:
+            raise SourceError(f"{plan.where}: the start at the latest row is {held(self._edge)}")
+        return () if values is None else await self._fetch(plan.keyset.latest(plan.edge_form), values)
+
+    @property
+    def _edges_note(self) -> str | None:
+        return None if self._edges is None else self._edges.note
+
+    async def _fetch(self, statement: Statement, own: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]:
+        return await self._reader.fetch(statement, {**self._selection.parameters, **(own or {})})
 
     async def _cursors(self, plan: Plan, position: tuple[Any, ...], rows: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the cursor of each row, sure that it is a place in a total order above the position."""
@@ -184,46 +226,6 @@ class SqlRowSource(Source):
         async for chunk in _chunks(rows):
             items.extend(map(dict, map(zip, repeat(names), chunk)))
         return items
-
-    async def _refuse_nulls(self, plan: Plan) -> None:
-        """A row without a place in the order would never be found: say so instead."""
-        statement = plan.keyset.nulls
-        if statement is None or not await self._fetch(statement):
-            return
-        ((count,),) = await self._fetch(plan.keyset.count_nulls())
-        names = ", ".join(column.name for column in plan.cursor if column.nullable)
-        msg = (
-            f"{plan.where}: {count} rows have NULL in a cursor column ({names}), and so no place in the order. Fill "
-            f"them and declare the column NOT NULL, or leave them out with sql='SELECT ... WHERE ... IS NOT NULL'"
-        )
-        raise SourceError(msg)
-
-    async def _check_clock(self, plan: Plan) -> None:
-        if plan.until is None:
-            return
-        ((until,),) = await self._fetch(plan.keyset.clock())
-        if until is None:
-            msg = (
-                f"{plan.where}: timezone={self._selection.timezone!r} is not known to the server; load its zones "
-                "(mysql_tzinfo_to_sql), or give an offset that it knows"
-            )
-            raise SourceError(msg)
-
-    async def _held_back(self, plan: Plan, *, found: bool) -> str | None:
-        """Return a note on rows that are stamped with a time to come; looked for when nothing was found, and rarely."""
-        self._idle = 0 if found else self._idle + 1
-        if found or plan.well_ahead is None:
-            return None
-        if self._idle & (self._idle - 1) and self._idle % _RARELY:
-            return self._note
-        rows = await self._fetch(plan.keyset.ahead(plan.well_ahead))
-        if not rows:
-            return None
-        name = self._selection.cursor[0]
-        return (
-            f"held back: the last row's {name} is {rows[0][0]}, over a minute ahead of the database's clock; rows wait "
-            f"until that passes them. Is {name} written by a clock that is wrong or in another zone (timezone=...)?"
-        )
 
 
 async def _chunks(rows: Sequence[Sequence[Any]]) -> AsyncGenerator[Sequence[Sequence[Any]], None]:

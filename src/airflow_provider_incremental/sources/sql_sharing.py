@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
+
+from sqlalchemy.sql.elements import TextClause
 
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_keyset import Statement
 from airflow_provider_incremental.sources.sql_readers import Shape, SqlReader
 
-__all__ = ["SharedReaders"]
+__all__ = ["JoinedCalls", "SharedReaders"]
+
+Result = TypeVar("Result")
+
+
+class JoinedCalls(Generic[Result]):
+    """Calls of one thing, of which those that wait share an answer: what answers a call began after it was called."""
+
+    def __init__(self, run: Callable[[], Awaitable[Result]]) -> None:
+        self._run = run
+        self._running: asyncio.Task[Result] | None = None
+        self._next: asyncio.Task[Result] | None = None
+
+    async def __call__(self) -> Result:
+        """Return what the next run returns, or raise what it raises."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._after(self._running))
+            # Also when everybody who waited was told to stop.
+            self._next.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._next)
+
+    async def _after(self, before: asyncio.Task[Result] | None) -> Result:
+        if before is not None:
+            await asyncio.wait([before])
+        self._running, self._next = self._next, None
+        return await self._run()
 
 
 @dataclass(slots=True)
@@ -56,6 +83,10 @@ class _Leased(SqlReader):
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Return all rows of one statement, read at one instant."""
         return await self._reader.fetch(statement, parameters)
+
+    async def fetch_in_turn(self, *statements: Statement | TextClause) -> Sequence[Sequence[Sequence[Any]]]:
+        """Return the rows of each of some statements, run one after the other on one connection."""
+        return await self._reader.fetch_in_turn(*statements)
 
     async def aclose(self) -> None:
         """Give the reader back; the last one closes it."""

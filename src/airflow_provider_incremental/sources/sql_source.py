@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Collection
 from dataclasses import replace
 from typing import Protocol
 
-from airflow_provider_incremental.core.clock import Clock, SystemClock
+from airflow_provider_incremental.core.clock import Clock
 from airflow_provider_incremental.core.source import Found
 from airflow_provider_incremental.core.watermark import Cursor
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
@@ -60,10 +60,9 @@ class SqlSource(SqlRowSource):
         notifications: Notifications | None = None,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(reader=reader, conn_id=conn_id, selection=selection)
+        super().__init__(reader=reader, conn_id=conn_id, selection=selection, clock=clock)
         self._settle = selection.settle
         self._notifications = notifications
-        self._clock = clock or SystemClock()
         self._echoes: list[float] = []
         self._advised: Plan | None = None
         self._advice: str | None = None

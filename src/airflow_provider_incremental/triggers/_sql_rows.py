@@ -7,7 +7,7 @@ from typing import Unpack
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.source import Source
-from airflow_provider_incremental.sources.sql_arguments import Payload, SqlSelection, check_sql_arguments
+from airflow_provider_incremental.sources.sql_arguments import Payload, SqlSelection, Visibility, check_sql_arguments
 from airflow_provider_incremental.sources.sql_notify import check_channel
 from airflow_provider_incremental.sources.sql_source import SqlSource
 from airflow_provider_incremental.triggers._base import IncrementalTrigger, TriggerOptions
@@ -39,8 +39,13 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
         the first batch begins above it.
     :param max_rows: at most so many rows a batch (default 1,000).
     :param poll_interval: seconds between two polls (default 30).
+    :param visibility: ``"committed"`` (the default on PostgreSQL, MySQL and MariaDB): a poll stays below whatever a
+        transaction that is open can still add, so that a row that commits late is not missed. The user needs
+        ``pg_read_all_stats``, or ``PROCESS``. ``"none"`` (the default elsewhere): it looks at no transactions.
+    :param max_hold: seconds after which an open transaction is not waited for any more, and counted as a risk; by
+        default it is waited for until it ends, and shown in the watermark's status.
     :param settle: seconds (default 1) that a poll stays behind the database's clock, where the first cursor column is
-        a timestamp: give the longest time that a writing transaction takes, since its rows appear when it commits.
+        a timestamp. With ``visibility="none"`` give the longest time that a writing transaction takes.
     :param timezone: the zone whose wall clock a first cursor column without zone holds, such as ``"Asia/Kolkata"``; by
         default the database's own.
     :param listen: a channel of PostgreSQL's: its notifications wake the trigger at once, and polls stay the safety net.
@@ -69,6 +74,8 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
         payload: Payload = "rows",
         max_rows: int = 1000,
         poll_interval: Seconds = 30,
+        visibility: Visibility | None = None,
+        max_hold: Seconds | None = None,
         settle: Seconds = 1,
         timezone: str | None = None,
         listen: str | None = None,
@@ -81,6 +88,8 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
             columns=columns,
             payload=payload,
             max_rows=max_rows,
+            visibility=visibility,
+            max_hold=None if max_hold is None else as_seconds("max_hold", max_hold),
             settle=as_seconds("settle", settle),
             timezone=timezone,
         )

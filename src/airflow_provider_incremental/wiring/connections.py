@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from asgiref.sync import sync_to_async
 from sqlalchemy.pool import NullPool
+from sqlalchemy.sql.elements import TextClause
 
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.sources.s3_sharing import SharedClients
@@ -88,6 +89,10 @@ class ConnectionReader(SqlReader):
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Return all rows of one statement, read at one instant."""
         return await (await self._opened()).fetch(statement, parameters)
+
+    async def fetch_in_turn(self, *statements: Statement | TextClause) -> Sequence[Sequence[Sequence[Any]]]:
+        """Return the rows of each of some statements, run one after the other on one connection."""
+        return await (await self._opened()).fetch_in_turn(*statements)
 
     async def aclose(self) -> None:
         """Give the shared reader back."""

@@ -59,7 +59,8 @@ def written(dialect: str, statement: Any) -> str:
 ROWS = "SELECT source_rows.updated_at, source_rows.id, source_rows.name FROM shop.orders AS source_rows WHERE "
 ORDER = "ORDER BY source_rows.updated_at, source_rows.id"
 POLLS = {
-    "postgresql": f"{ROWS}source_rows.updated_at < LOCALTIMESTAMP - %(settle)s * interval '1 second' AND "
+    "postgresql": f"{ROWS}source_rows.updated_at < CAST(now() AS TIMESTAMP WITHOUT TIME ZONE) "
+    "- %(cursor_edge_settle)s * interval '1 second' AND "
     f"(source_rows.updated_at, source_rows.id) > (%(cursor_low_0)s, %(cursor_low_1)s) {ORDER} LIMIT 11",
     "mysql": f"{ROWS}source_rows.updated_at < timestampadd(MICROSECOND, %s, convert_tz(utc_timestamp(6), %s, "
     "@@global.time_zone)) AND source_rows.updated_at >= %s AND (source_rows.updated_at > %s OR "
@@ -84,7 +85,15 @@ def test_every_statement_can_be_written_in_every_dialect(dialect: str, kind: Kin
     columns = [Column(name="c", kind=kind), *COLUMNS[1:]]
     made = keyset(dialect, columns=columns)
     polls = [made.above(given, 11) for given in range(3)]
-    others = [made.latest(), made.clock(), made.ahead(sa.func.now()), made.nulls, made.count_nulls()]
+    others = [
+        made.latest(),
+        made.top(2, "cursor"),
+        made.some(1),
+        made.above(2, 11, "instant"),
+        made.ahead(sa.func.now()),
+        made.nulls,
+        made.count_nulls(),
+    ]
     texts = [written(dialect, statement) for statement in polls + others]
     edge = re.compile(r"localtimestamp|current_timestamp|now\(|utc_timestamp|strftime|systimestamp|sysdatetime", re.I)
     assert all(bool(edge.search(text)) == (kind is not Kind.INTEGER) for text in texts[:3])

@@ -1,0 +1,110 @@
+"""Rows that a poll does not reach, now or ever: refused, or told in a note, with the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.sources import sql_visibility_postgres as postgres
+from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_columns import Kind
+from airflow_provider_incremental.sources.sql_keyset import Statement, low_parameters
+from airflow_provider_incremental.sources.sql_plan import Plan
+from airflow_provider_incremental.sources.sql_readers import SqlReader
+
+__all__ = ["RowChecks"]
+
+_RARELY = 64  # polls
+
+
+class RowChecks:
+    """What is asked of a selection beside its rows.
+
+    :param reader: the database.
+    :param selection: what is watched.
+    """
+
+    def __init__(self, *, reader: SqlReader, selection: SqlSelection) -> None:
+        self._reader = reader
+        self._selection = selection
+        self._idle = 0
+        self._note: str | None = None
+        self._numbered: Plan | None = None
+
+    async def refuse_nulls(self, plan: Plan) -> None:
+        """Refuse rows without a place in the order, which would never be found."""
+        statement = plan.keyset.nulls
+        if statement is None or not await self._fetch(statement):
+            return
+        ((count,),) = await self._fetch(plan.keyset.count_nulls())
+        names = ", ".join(column.name for column in plan.cursor if column.nullable)
+        msg = (
+            f"{plan.where}: {count} rows have NULL in a cursor column ({names}), and so no place in the order. Fill "
+            f"them and declare the column NOT NULL, or leave them out with sql='SELECT ... WHERE ... IS NOT NULL'"
+        )
+        raise SourceError(msg)
+
+    async def check_clock(self, plan: Plan) -> None:
+        """Refuse a zone that the server does not know."""
+        if plan.clock is None:
+            return
+        ((until,),) = await self._fetch(sa.select(plan.clock))
+        if until is None:
+            msg = (
+                f"{plan.where}: timezone={self._selection.timezone!r} is not known to the server; load its zones "
+                "(mysql_tzinfo_to_sql), or give an offset that it knows"
+            )
+            raise SourceError(msg)
+
+    async def check_number(self, plan: Plan, position: Sequence[Any]) -> None:
+        """Refuse a position behind the numbers of a server's transactions, once for each plan.
+
+        A table that was copied to another server keeps its numbers, and new rows there begin below them.
+        """
+        if self._numbered is plan or not position or plan.cursor[0].kind is not Kind.XID:
+            return
+        ((number,),) = await self._fetch(postgres.next_number())
+        if position[0] >= number:
+            msg = (
+                f"{plan.where}: the watermark's {plan.cursor[0].name} is {position[0]}, but the server's next "
+                f"transaction is {number}: that one is still to come, and new rows would lie below the watermark. The "
+                "table was moved from another server, or restored: number its rows anew, and start over with "
+                "`airflow-incremental rewind`"
+            )
+            raise SourceError(msg)
+        self._numbered = plan
+
+    async def note_on_waiting(self, plan: Plan, position: Sequence[Any], *, found: bool) -> str | None:
+        """Return a note on rows that wait above the edge; looked for when nothing was found, and rarely."""
+        self._idle = 0 if found else self._idle + 1
+        if found:
+            self._note = None
+        elif not (self._idle & (self._idle - 1) and self._idle % _RARELY):
+            self._note = await self._numbers(plan, position) or await self._ahead(plan)
+        return self._note
+
+    async def _ahead(self, plan: Plan) -> str | None:
+        if plan.well_ahead is None:
+            return None
+        rows = await self._fetch(plan.keyset.ahead(plan.well_ahead))
+        if not rows:
+            return None
+        name = self._selection.cursor[0]
+        return (
+            f"held back: the last row's {name} is {rows[0][0]}, over a minute ahead of the database's clock; rows wait "
+            f"until that passes them. Is {name} written by a clock that is wrong or in another zone (timezone=...)?"
+        )
+
+    async def _numbers(self, plan: Plan, position: Sequence[Any]) -> str | None:
+        if plan.until is None or plan.cursor[0].kind is not Kind.XID:
+            return None
+        if not await self._fetch(plan.keyset.some(len(position), waiting=True), low_parameters(position)):
+            return None
+        (((number, *session),),) = await self._reader.fetch_in_turn(postgres.OLDEST)
+        return f"held back by transaction {number}{postgres.told(session)}: rows wait until it ends"
+
+    async def _fetch(self, statement: Statement, own: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]:
+        return await self._reader.fetch(statement, {**self._selection.parameters, **(own or {})})
