@@ -19,6 +19,7 @@ __all__ = [
     "as_json",
     "batch_json",
     "batches_table",
+    "duration",
     "iso",
     "pairs",
     "table",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 _WIDEST = 60
+_MINUTE = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,8 @@ def watermark_json(watermark: Watermark) -> dict[str, Any]:
         "watches": {"source": watches.source, "cursor": watches.cursor} if watches else None,
         "status": {
             "last_poll_at": iso(status.last_poll_at),
+            "next_poll_at": iso(status.next_poll_at),
+            "stale": status.silence(dt.datetime.now(dt.UTC)) is not None,
             "last_error": status.last_error,
             "last_error_at": iso(status.last_error_at),
             "failures": status.failures,
@@ -177,6 +181,12 @@ def _last_error_at(status: WatermarkStatus) -> str | None:
 
 def _state(watermark: Watermark) -> str:
     status = watermark.status
+    silence = status.silence(dt.datetime.now(dt.UTC))
+    if silence is not None:
+        return (
+            f"stale: not polled for {duration(silence.since)} (expected every {duration(silence.expected)}); "
+            "is the triggerer up, a DAG of the asset unpaused, and the watcher attached?"
+        ) + (f" Before that: failing, {status.last_error}" if status.failures else "")
     if status.failures:
         return f"failing ({status.failures} in a row): {status.last_error}"
     if status.last_poll_at is None and not watermark.started:
@@ -197,6 +207,21 @@ def _line(value: object) -> str:
 def when(moment: dt.datetime | None) -> str | None:
     """Return an instant to the second, in UTC."""
     return None if moment is None else moment.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time as people write it, in its two greatest units.
+
+    >>> [duration(each) for each in (0.25, 5, 140, 7260, 200000)]
+    ['0.25s', '5s', '2m20s', '2h01m', '2d07h']
+    """
+    if seconds < _MINUTE:
+        return f"{seconds:.3g}s"
+    whole = int(seconds)
+    for size, name, below, less in ((86400, "d", 3600, "h"), (3600, "h", _MINUTE, "m"), (_MINUTE, "m", 1, "s")):
+        if whole >= size:
+            return f"{whole // size}{name}{whole % size // below:02d}{less}"
+    return f"{whole}s"
 
 
 def iso(moment: dt.datetime | None) -> str | None:

@@ -176,6 +176,7 @@ class Feed:
             conflicts=self._conflicts,
             late_skipped=found.late_skipped,
             note=found.note or self.note,
+            next_poll_in=self._settings.poll_interval,
         )
         news = found.size or found.removed or found.remember
         if news or found.high != watermark.cursor or not watermark.started:
@@ -201,7 +202,8 @@ class Feed:
         baseline = await (self._source.at(start.cursor) if isinstance(start, StartAt) else self._source.latest())
         there = NewBatch(low=None, high=baseline.cursor, kind="baseline", fingerprints=baseline.fingerprints)
         batches = [there] if baseline.fingerprints else []
-        moved, _ = await self._store.commit(watermark, baseline.cursor, batches, PollReport(), baseline.remember)
+        report = PollReport(next_poll_in=self._settings.poll_interval)
+        moved, _ = await self._store.commit(watermark, baseline.cursor, batches, report, baseline.remember)
         return moved
 
     async def _announce_step(self) -> Announcement | None:
@@ -248,9 +250,15 @@ class Feed:
 
     async def _back_off(self, error: BaseException) -> None:
         self._failures += 1
-        self._next_poll = self._clock.monotonic() + backoff(self._settings.poll_interval, self._failures)
-        text = self._trouble.begins("poll", error)
-        report = PollReport(error=text, failures=self._failures, conflicts=self._conflicts, note=self.note)
+        wait = backoff(self._settings.poll_interval, self._failures)
+        self._next_poll = self._clock.monotonic() + wait
+        report = PollReport(
+            error=self._trouble.begins("poll", error),
+            failures=self._failures,
+            conflicts=self._conflicts,
+            note=self.note,
+            next_poll_in=wait,
+        )
         with whatever_happens():  # when the store is what fails, the log has to do
             await self._store.report(self.key, report)
             self._conflicts = 0

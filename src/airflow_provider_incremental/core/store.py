@@ -83,8 +83,8 @@ class WatermarkStore(Protocol):
     async def report(self, key: WatermarkKey, report: PollReport) -> None:
         """Record how a poll went; the version does not move. A watermark that nobody registered is ignored.
 
-        ``last_poll_at`` is now; error, failures and note replace those of the poll before; conflicts and late_skipped
-        are added up; ``last_error_at`` stays at the last error.
+        ``last_poll_at`` is now, and ``next_poll_at`` counted from it; error, failures and note replace those of the
+        poll before; conflicts and late_skipped are added up; ``last_error_at`` stays at the last error.
         """
 
     async def due(

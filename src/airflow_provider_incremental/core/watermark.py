@@ -11,13 +11,14 @@ from typing import Any
 
 from airflow_provider_incremental.core.errors import ConfigurationError, WatchesAnotherSourceError
 
-__all__ = ["Cursor", "PollReport", "Watches", "Watermark", "WatermarkKey", "WatermarkStatus"]
+__all__ = ["Cursor", "PollReport", "Silence", "Watches", "Watermark", "WatermarkKey", "WatermarkStatus"]
 
 Cursor = Any
 """A position in a source: one value, or a tuple of values, that :mod:`core.values` can encode. None: the very start."""
 
 _MAX_NAME = 1500  # what Airflow allows for an asset's name
 _MAX_PART = 250
+_MISSED_AFTER = 60.0
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # no database has a NUL, or half a character, in a text
 
 
@@ -78,15 +79,39 @@ class Watches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkStatus:
-    """How the last polls went: what people look at when data does not arrive."""
+    """How the last polls went: what people look at when data does not arrive.
+
+    ``next_poll_at`` is when the trigger meant to poll again, if it said so.
+    """
 
     last_poll_at: dt.datetime | None = None
+    next_poll_at: dt.datetime | None = None
     last_error: str | None = None
     last_error_at: dt.datetime | None = None
     failures: int = 0
     conflicts: int = 0
     late_skipped: int = 0
     note: str | None = None
+
+    def silence(self, now: dt.datetime) -> Silence | None:
+        """Return how long no poll has come although one should have; None while it is in time, or nobody knows.
+
+        In time is what comes at most once again the expected time late, and at least a minute: as long as a triggerer
+        that was killed is missed by another.
+        """
+        if self.last_poll_at is None or self.next_poll_at is None:
+            return None
+        expected = max((self.next_poll_at - self.last_poll_at).total_seconds(), 0.0)
+        since = (now - self.last_poll_at).total_seconds()
+        return Silence(since, expected) if since > expected + max(expected, _MISSED_AFTER) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Seconds since the last poll, and after how many the next one was expected."""
+
+    since: float
+    expected: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +139,18 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollReport:
-    """What a trigger tells the store of a poll that moved nothing."""
+    """What a trigger tells the store of a poll that moved nothing.
+
+    :param next_poll_in: seconds after which it means to poll again; None when that is not known.
+    """
 
     error: str | None = None
     failures: int = 0
     conflicts: int = 0
     late_skipped: int = 0
     note: str | None = None
+    next_poll_in: float | None = None
+
+    def next_poll_at(self, now: dt.datetime) -> dt.datetime | None:
+        """Return when the next poll is meant to be, by the clock that stamps this report."""
+        return None if self.next_poll_in is None else now + dt.timedelta(seconds=self.next_poll_in)

@@ -6,6 +6,7 @@ an existing table as made when it is the one that the step would make, and refus
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,7 +15,7 @@ from alembic import op
 from airflow_provider_incremental.core.errors import StoreNotMigratedError
 from airflow_provider_incremental.stores.sql.tables import version_table
 
-__all__ = ["create_index", "create_table", "offline"]
+__all__ = ["add_column", "create_index", "create_table", "offline"]
 
 
 def offline() -> bool:
@@ -22,19 +23,21 @@ def offline() -> bool:
     return bool(op.get_context().as_sql)
 
 
-def create_table(name: str, *parts: Any, **options: Any) -> None:
+def create_table(name: str, *parts: Any, later: Collection[str] = (), **options: Any) -> None:
     """Make a table unless it is there with the same columns.
 
+    :param later: columns that later revisions add: they may be there.
     :raises StoreNotMigratedError: when a table of this name has other columns.
     """
     wanted = {part.name for part in parts if isinstance(part, sa.Column)}
     found = _columns(name)
     if not found:
         op.create_table(name, *parts, **options)
-    elif found != wanted:
+    elif wanted != found - {*later}:
+        missing, unknown = _listed(wanted - found), _listed(found - wanted - {*later})
         msg = (
             f"table {name} is there, but table {version_table} does not say at which revision, and its columns differ "
-            f"from those of the first one (missing: {_listed(wanted - found)}; unknown: {_listed(found - wanted)}). "
+            f"from those of the first one (missing: {missing}; unknown: {unknown}). "
             f"Restore {version_table} together with it, or rename the table away, then run the upgrade again"
         )
         raise StoreNotMigratedError(msg)
@@ -45,6 +48,12 @@ def create_index(name: str, table: str, columns: list[str], *, unique: bool = Fa
     if not offline() and name in {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table)}:
         return
     op.create_index(name, table, columns, unique=unique)
+
+
+def add_column(table: str, column: sa.Column[Any]) -> None:
+    """Add a column unless the table has one of this name."""
+    if column.name not in _columns(table):
+        op.add_column(table, column)
 
 
 def _columns(table: str) -> set[str]:

@@ -242,6 +242,7 @@ def logged(key: WatermarkKey, new: NewBatch, seq: int, now: dt.datetime) -> Logg
 def reported(status: WatermarkStatus, report: PollReport, now: dt.datetime) -> WatermarkStatus:
     return WatermarkStatus(
         last_poll_at=now,
+        next_poll_at=report.next_poll_at(now),
         last_error=report.error,
         last_error_at=status.last_error_at if report.error is None else now,
         failures=report.failures,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from dataclasses import replace
 from typing import Any
 
@@ -123,9 +124,20 @@ class CommitTests:
         await store.report(KEY, PollReport(error="boom", failures=2))
         failed_at = clock.now()
         clock.advance(60)
-        report = PollReport(conflicts=2, late_skipped=3, note="held back")
+        report = PollReport(conflicts=2, late_skipped=3, note="held back", next_poll_in=30)
         moved, _ = await store.commit(await loaded(store), 1, [], report)
         assert moved.status == WatermarkStatus(
-            last_poll_at=clock.now(), last_error_at=failed_at, conflicts=2, late_skipped=3, note="held back"
+            last_poll_at=clock.now(),
+            next_poll_at=clock.now() + dt.timedelta(seconds=30),
+            last_error_at=failed_at,
+            conflicts=2,
+            late_skipped=3,
+            note="held back",
         )
         assert await store.load(KEY) == moved
+        several = [slice_of(1, 2, ["b"]), slice_of(2, 3, ["c"])]
+        for new in (several, [slice_of(3, 4, ["d"])]):  # however many batches the report comes with
+            clock.advance(60)
+            moved, _ = await store.commit(moved, new[-1].high, new, PollReport(next_poll_in=7))
+            assert moved.status.next_poll_at == clock.now() + dt.timedelta(seconds=7)
+            assert await store.load(KEY) == moved

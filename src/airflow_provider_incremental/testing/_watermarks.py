@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 
 import pytest
 
@@ -127,11 +128,14 @@ class WatermarkTests:
     async def test_report_says_how_the_last_poll_went(self, store: WatermarkStore, clock: FakeClock) -> None:
         """Error, failures and note are the last poll's; conflicts and late items add up; nothing moves."""
         made = await store.register(KEY, WATCHES)
-        await store.report(KEY, PollReport(error="boom", failures=1, conflicts=1, late_skipped=2, note="first"))
+        await store.report(
+            KEY, PollReport(error="boom", failures=1, conflicts=1, late_skipped=2, note="first", next_poll_in=9.5)
+        )
         first = clock.now()
         watermark = await loaded(store)
         assert watermark.status == WatermarkStatus(
             last_poll_at=first,
+            next_poll_at=first + dt.timedelta(seconds=9.5),
             last_error="boom",
             last_error_at=first,
             failures=1,

@@ -17,6 +17,8 @@ from airflow_provider_incremental.core.batch import Batch, NewBatch
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.migrations.run import upgrade_embedded
+from airflow_provider_incremental.stores.sql.store import SqlStore
+from airflow_provider_incremental.testing.fakes import FakeClock
 from airflow_provider_incremental.wiring.sync import store_session
 
 NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
@@ -63,6 +65,17 @@ class Store:
 
     def report(self, *name: str, **report: Any) -> None:
         self(lambda store: store.report(WatermarkKey(*name), PollReport(**report)))
+
+    def report_long_ago(self, asset_name: str, **report: Any) -> None:
+        """Report what a poll five minutes ago would have reported."""
+
+        async def work(_) -> None:
+            clock = FakeClock(start=dt.datetime.now(dt.UTC) - dt.timedelta(minutes=5))
+            store = SqlStore(url=self.url, clock=clock)
+            await store.report(WatermarkKey(asset_name), PollReport(**report))
+            await store.aclose()
+
+        self(work)
 
     def consume(self, asset_name: str, consumer: str, batches: int, *, dead: bool = False) -> None:
         """Acknowledge the oldest batches that wait for a consumer, or fail at them for good."""

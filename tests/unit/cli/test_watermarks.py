@@ -147,6 +147,23 @@ def test_list_counts_what_waits_and_what_is_dead(store, run):
     assert [(each["waiting"], each["dead"]) for each in run("list", "-o", "json").json] == [(2, 1), (None, None)]
 
 
+def test_a_watermark_that_nobody_polls_any_more(store, run):
+    """Is called stale in list and show, with what to look at; and so is one that was failing before."""
+    store.add("orders", cursor=1)
+    store.report_long_ago("orders", next_poll_in=5)
+    store.add("returns", cursor=1)
+    store.report_long_ago("returns", next_poll_in=10, error="no such table", failures=2)
+    store.add("fresh", cursor=1)
+    store.report("fresh", next_poll_in=5)
+    lines = run("list").out.splitlines()
+    assert ["stale: not polled for 5m00s (expected every" in line for line in lines[1:]] == [False, True, True]
+    shown = run("show", "orders").out
+    assert "is the triggerer up, a DAG of the asset unpaused, and the watcher attached?" in shown
+    assert "Before that: failing, no such table" in run("show", "returns").out
+    statuses = [each["status"]["stale"] for each in run("list", "-o", "json").json]
+    assert statuses == [False, True, True]
+
+
 def test_list_wide(store, run):
     """With --wide an error is shown to its end."""
     store.add("orders", cursor=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import logging
 
 import pytest
@@ -41,13 +42,30 @@ async def test_errors_back_off_up_to_five_minutes(deployment: Deployment) -> Non
         polls.append(instant)
 
 
+async def test_a_poll_says_when_the_next_one_is_meant_to_be(deployment: Deployment) -> None:
+    """After the poll interval, and after an error when it is tried again: so that silence can be told from rest."""
+    deployment.source.errors.extend([SourceError("down")] * 2)
+    deployment.trigger(poll_interval=30.0)
+    for wait, expected in ((0, 30), (30, 60), (60, 30), (30, 30)):
+        await deployment.run_for(wait)
+        status = (await deployment.watermark()).status
+        assert status.last_poll_at == deployment.clock.now()
+        assert status.next_poll_at == status.last_poll_at + dt.timedelta(seconds=expected)
+
+
 async def test_an_error_shows_in_the_status_until_it_is_over(deployment: Deployment) -> None:
     """Last error, since when, failures in a row; then no error, and when the last one was."""
     deployment.source.errors.extend([SourceError("no such table: orders"), ConnectionResetError("by peer")])
     deployment.trigger(poll_interval=10.0)
     await deployment.run_for(0)
     start = deployment.clock.now()
-    expected = WatermarkStatus(last_poll_at=start, last_error="no such table: orders", last_error_at=start, failures=1)
+    expected = WatermarkStatus(
+        last_poll_at=start,
+        next_poll_at=start + dt.timedelta(seconds=10),
+        last_error="no such table: orders",
+        last_error_at=start,
+        failures=1,
+    )
     assert (await deployment.watermark()).status == expected
     await deployment.run_for(10)
     second = deployment.clock.now()
@@ -55,7 +73,9 @@ async def test_an_error_shows_in_the_status_until_it_is_over(deployment: Deploym
     assert (status.last_error, status.last_error_at, status.failures) == ("ConnectionResetError: by peer", second, 2)
     await deployment.run_for(20)
     assert (await deployment.watermark()).status == WatermarkStatus(
-        last_poll_at=deployment.clock.now(), last_error_at=second
+        last_poll_at=deployment.clock.now(),
+        next_poll_at=deployment.clock.now() + dt.timedelta(seconds=10),
+        last_error_at=second,
     )
     deployment.source.errors.append(SourceError("down again"))
     await deployment.run_for(10)

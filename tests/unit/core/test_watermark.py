@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.errors import ConfigurationError, SourceError, WatchesAnotherSourceError
 from airflow_provider_incremental.core.store import Selector
-from airflow_provider_incremental.core.watermark import Watches, Watermark, WatermarkKey
+from airflow_provider_incremental.core.watermark import Silence, Watches, Watermark, WatermarkKey, WatermarkStatus
 
 PARTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=20).filter(
     str.strip
@@ -118,3 +119,28 @@ def test_every_new_batch_has_an_id_of_its_own() -> None:
     ids = {NewBatch(low=None, high=1).id for _ in range(100)}
     assert len(ids) == 100
     assert all(len(each) == 32 and int(each, 16) >= 0 for each in ids)
+
+
+@pytest.mark.parametrize(
+    ("expected", "since", "silent"),
+    [
+        (5, 65, False),
+        (5, 66, True),
+        (3600, 7200, False),
+        (3600, 7201, True),
+        (0, 61, True),
+        (None, 10**6, False),
+    ],
+)
+def test_a_watermark_that_is_not_polled_any_more(expected: float | None, since: float, silent: bool) -> None:
+    """Is one whose next poll is late by the expected time, and by a minute; who never said when it comes is not."""
+    last = dt.datetime(2026, 1, 31, tzinfo=dt.UTC)
+    meant = None if expected is None else last + dt.timedelta(seconds=expected)
+    status = WatermarkStatus(last_poll_at=last, next_poll_at=meant)
+    found = status.silence(last + dt.timedelta(seconds=since))
+    assert found == (Silence(since, expected or 0) if silent else None)
+
+
+def test_a_watermark_that_was_never_polled_is_not_silent() -> None:
+    """It has its own words for that."""
+    assert WatermarkStatus().silence(dt.datetime.now(dt.UTC)) is None

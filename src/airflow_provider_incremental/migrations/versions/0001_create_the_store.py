@@ -113,6 +113,7 @@ def _create_watermarks() -> None:
         sa.Column("announced_seq", sa.BigInteger(), nullable=False, comment="batches up to here were announced"),
         sa.PrimaryKeyConstraint("id", name="pk_asset_watermarks"),
         comment="How far each source has been read",
+        later=("next_poll_at",),
         **_OPTIONS,
     )
     create_index("ix_asset_watermarks_asset_hash", "asset_watermarks", ["asset_hash"])

@@ -138,6 +138,7 @@ def watermark_from(row: Any, key: WatermarkKey) -> Watermark:
             failures=row.failures,
             conflicts=row.conflicts,
             late_skipped=row.late_skipped,
+            next_poll_at=row.next_poll_at,
             note=row.note,
         ),
     )

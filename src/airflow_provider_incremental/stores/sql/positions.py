@@ -258,6 +258,7 @@ def _report_values(key: WatermarkKey, report: PollReport, now: dt.datetime) -> d
         "conflicts_": report.conflicts,
         "late_skipped_": report.late_skipped,
         "note_": text_or_none(report.note),
+        "next_poll_at_": report.next_poll_at(now),
     }
 
 
@@ -266,6 +267,7 @@ def _moved(watermark: Watermark, high: Cursor, values: dict[str, Any], report: P
     status = replace(
         watermark.status,
         last_poll_at=values["now"],
+        next_poll_at=values["next_poll_at_"],
         last_error=values["error"],
         last_error_at=row["last_error_at"],
         failures=report.failures,

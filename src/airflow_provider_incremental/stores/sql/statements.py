@@ -52,6 +52,7 @@ watermark_columns = [
     w.watches_cursor,
     w.moved_at,
     w.last_poll_at,
+    w.next_poll_at,
     w.last_error,
     w.last_error_at,
     w.failures,
@@ -117,6 +118,7 @@ SET_WATCHES = (
 
 _reported: dict[str, Any] = {
     "last_poll_at": NOW,
+    "next_poll_at": _bind("next_poll_at_", type_=UtcDateTime()),
     "last_error": _bind("error"),
     "last_error_at": sa.case((_bind("failed", type_=sa.Boolean()), NOW), else_=w.last_error_at),
     "failures": _bind("failures_"),

@@ -120,6 +120,7 @@ watermarks = sa.Table(
     sa.Column("note", _LongText, nullable=True),
     sa.Column("announced_at", UtcDateTime, nullable=True, comment="when the last announcement began"),
     sa.Column("announced_seq", sa.BigInteger, nullable=False, comment="batches up to here were announced"),
+    sa.Column("next_poll_at", UtcDateTime, nullable=True, comment="when the trigger meant to poll again"),
     comment="How far each source has been read",
     **_OPTIONS,
 )
