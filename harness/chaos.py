@@ -137,15 +137,26 @@ class _Run:
     def _missing(self) -> dict[tuple[str, str], set[str]]:
         there = contents(self._stage)
         pairs = [(consumer, asset) for consumer, assets in CONSUMERS.items() for asset in assets]
-        missing = {pair: there[pair[1]] - self._journal.processed(*pair) for pair in pairs}
+        dead = chaos_log.dead_items(self._stage)
+        missing = {
+            pair: there[pair[1]].difference(self._journal.processed(*pair), *dead.get(pair, ())) for pair in pairs
+        }
         return {pair: items for pair, items in missing.items() if items}
 
     def _outcome(self) -> Outcome:
         there, records = contents(self._stage), self._journal.records
+        dead = chaos_log.dead_items(self._stage)
         faults = self._schedule.faults if self._schedule else []
 
         def of(consumer: str, asset: str) -> Account:
-            return account(consumer, asset, expected=there[asset], records=records, faults=faults)
+            return account(
+                consumer,
+                asset,
+                expected=there[asset],
+                records=records,
+                faults=faults,
+                dead=dead.get((consumer, asset), ()),
+            )
 
         return Outcome(
             accounts=[of(consumer, asset) for consumer, assets in CONSUMERS.items() for asset in assets],
@@ -167,6 +178,8 @@ class _Run:
                 say(f"LOST: {each.consumer} {each.asset} {item}: {chaos_log.where(self._stage, each.asset, item)}")
             for text in each.unexplained[:_SHOWN]:
                 say(f"REPEATED: {text}")
+            for text in each.wrongly_dead[:_SHOWN]:
+                say(f"DEAD: {each.consumer} {each.asset}: the batch with {text}")
         for text in outcome.log_faults[:_SHOWN]:
             say(f"LOG: {text}")
         for row in chaos_log.waiting(self._stage)[:_SHOWN]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from harness.chaos_dags.chaos_notes import is_refused
 from harness.chaos_faults import STORE_KINDS
 from harness.chaos_schedule import Fault
 
@@ -36,21 +37,32 @@ class Account:
     repeated_holder_died: int = 0
     repeated_cut_off: int = 0
     unexplained: list[str] = field(default_factory=list)
+    wrongly_dead: list[str] = field(default_factory=list)
 
 
 def account(
-    consumer: str, asset: str, *, expected: Collection[str], records: Iterable[Record], faults: Sequence[Fault]
+    consumer: str,
+    asset: str,
+    *,
+    expected: Collection[str],
+    records: Iterable[Record],
+    faults: Sequence[Fault],
+    dead: Iterable[Sequence[str]] = (),
 ) -> Account:
     """Return what became of each item that the source holds in the end, and of those that it has held.
 
     :param records: the whole journal, in the order in which it was written.
+    :param dead: the items of each batch that was set aside. Right for one that has an item which this consumer always
+        refuses: it is not lost. Wrong for any other.
     """
     tenures = [each for each in _tenures(records) if (each.consumer, each.asset) == (consumer, asset)]
     by_item: dict[str, list[_Tenure]] = defaultdict(list)
     for tenure in tenures:
         for item in tenure.items:
             by_item[item].append(tenure)
-    result = Account(consumer=consumer, asset=asset, items=len(expected), lost=set(expected) - by_item.keys())
+    wrong = [items[0] for items in dead if not any(map(is_refused, items))]
+    lost = set(expected) - by_item.keys() - {item for items in dead for item in items}
+    result = Account(consumer=consumer, asset=asset, items=len(expected), lost=lost, wrongly_dead=wrong)
     for item, several in by_item.items():
         for earlier, later in pairwise(several):
             _judge(result, item, earlier, later, faults)

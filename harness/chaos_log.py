@@ -15,6 +15,7 @@ __all__ = [
     "EXPECTED_CONSUMERS",
     "conflicts",
     "consumer_counts",
+    "dead_items",
     "known_consumers",
     "log_faults",
     "waiting",
@@ -31,6 +32,12 @@ _CLAIMS = """
     SELECT consumer, sum(attempt - 1), count(*) FILTER (WHERE state = 'dead'),
         count(*) FILTER (WHERE state NOT IN ('acknowledged', 'dead'))
     FROM asset_watermark_claims GROUP BY consumer
+"""
+_DEAD = """
+    SELECT x.consumer, w.asset_name, b.items FROM asset_watermark_claims x
+    JOIN asset_watermarks w ON w.id = x.watermark_id
+    JOIN asset_watermark_batches b ON b.watermark_id = x.watermark_id AND b.seq = x.seq
+    WHERE x.state = 'dead'
 """
 _WAITING = """
     SELECT w.asset_name, c.consumer, b.seq, x.state, x.attempt, x.holder, x.lease_until, x.last_error, b.announced_at
@@ -72,6 +79,14 @@ def consumer_counts(stage: Stage) -> Mapping[str, dict[str, int]]:
     """Return for each consumer how often a batch was taken again, and how many are set aside as dead."""
     rows = stage.query(stage.store_url, _CLAIMS)
     return {consumer: {"redeliveries": int(again), "dead": dead} for consumer, again, dead, _ in rows}
+
+
+def dead_items(stage: Stage) -> dict[tuple[str, str], list[list[str]]]:
+    """Return the names of the items of each batch that was set aside as dead, by consumer and asset."""
+    found: dict[tuple[str, str], list[list[str]]] = {}
+    for consumer, asset, items in stage.query(stage.store_url, _DEAD):
+        found.setdefault((consumer, asset), []).append([name_of(item) for item in loads(items)])
+    return found
 
 
 def waiting(stage: Stage) -> list[tuple[Any, ...]]:

@@ -28,8 +28,8 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether anything was lost, or repeated without a reason, or the log has a fault."""
-        return bool(self.log_faults or any(each.lost or each.unexplained for each in self.accounts))
+        """Whether anything was lost, or repeated or set aside without a reason, or the log has a fault."""
+        return bool(self.log_faults or any(map(_has_failed, self.accounts)))
 
     def figures(self) -> dict[str, float]:
         """Return everything that was counted, by name: sums, then by consumer, then the recovery of each fault."""
@@ -76,12 +76,17 @@ class Outcome:
         )
 
 
+def _has_failed(each: Account) -> bool:
+    return bool(each.lost or each.unexplained or each.wrongly_dead)
+
+
 def _sums(accounts: Sequence[Account]) -> dict[str, float]:
     return {
         "lost": sum(len(each.lost) for each in accounts),
         "repeated_unexplained": sum(len(each.unexplained) for each in accounts),
         "repeated_holder_died": sum(each.repeated_holder_died for each in accounts),
         "repeated_cut_off": sum(each.repeated_cut_off for each in accounts),
+        "wrongly_dead": sum(len(each.wrongly_dead) for each in accounts),
     }
 
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from airflow.sdk import dag, task
-from chaos_notes import Journal, name_of
+from chaos_notes import Journal, is_refused, name_of
 
 from airflow_provider_incremental import (
     PendingBatch,
@@ -21,6 +21,8 @@ from airflow_provider_incremental import (
 # A fault counts this up: every trigger's arguments change with it.
 EDITED = 0
 LEASE = 20
+MAX_ATTEMPTS = 7
+RETRY = {"retry_delay": 1}
 PACE = {"poll_interval": 2 + EDITED / 1000, "redeliver_after": 12}
 
 files = incremental_asset(
@@ -54,11 +56,16 @@ class RefusedError(Exception):
 
 
 def work(journal: Journal, batch: Any, *, fails: float, seconds: float) -> None:
-    """Process a batch: fail before it, or note its items, somewhere within so many seconds."""
+    """Process a batch: fail before it, or note its items, somewhere within so many seconds.
+
+    :param fails: how probable it is that the first attempt fails, and the second. More than 0 means also that a batch
+        with an item that :func:`is_refused` fails at every attempt.
+    """
     journal.took(batch)
     chance = random.Random()
     time.sleep(chance.uniform(0, seconds))
-    if chance.random() < fails:
+    unlucky = batch.attempt <= 2 and chance.random() < fails
+    if unlucky or (fails and any(map(is_refused, map(name_of, batch.items)))):
         raise RefusedError
     journal.processed(batch, [name_of(item) for item in batch.items])
     time.sleep(chance.uniform(0, seconds))
@@ -69,7 +76,7 @@ def process(consumer: str, asset: Any, *, fails: float, seconds: float) -> None:
     journal = Journal(consumer, asset.name)
     last: Any = None
     try:
-        for batch in consume(asset, lease=LEASE, max_batches=20):
+        for batch in consume(asset, lease=LEASE, max_batches=20, max_attempts=MAX_ATTEMPTS if fails else None, **RETRY):
             if last is not None:
                 journal.acknowledged(last)
             last = batch
@@ -117,8 +124,8 @@ def mapped():
         journal = Journal("mapped", payments.name)
         batch: Any = None
         try:
-            with PendingBatch.from_json(form).processing(lease=LEASE) as batch:
-                work(journal, batch, fails=0.05, seconds=0.7)
+            with PendingBatch.from_json(form).processing(lease=LEASE, max_attempts=None, **RETRY) as batch:
+                work(journal, batch, fails=0, seconds=0.7)
         except BaseException as error:
             if batch is not None:
                 journal.ended(batch, error)

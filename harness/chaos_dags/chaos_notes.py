@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Journal", "is_alive", "name_of", "records"]
+__all__ = ["Journal", "is_alive", "is_refused", "name_of", "records"]
 
 JOURNAL = "CHAOS_JOURNAL"
 
@@ -80,6 +80,12 @@ def records(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
 def name_of(item: dict[str, Any]) -> str:
     """Return what an item is known by: the thing, and which version of it."""
     return f"{item['key']} {item['etag'].strip(chr(34))}" if "etag" in item else f"{item['id']} {item['revision']}"
+
+
+def is_refused(name: str) -> bool:
+    """Whether the consumer that fails can never process an item: every 1009th row, whatever its revision."""
+    number = name.partition(" ")[0]
+    return number.isdecimal() and int(number) % 1009 == 0
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

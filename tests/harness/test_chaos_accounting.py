@@ -141,6 +141,16 @@ def test_each_further_time_is_judged_by_the_time_before(notes: Notes) -> None:
     assert (result.repeated_holder_died, len(result.unexplained)) == (1, 1)
 
 
+def test_a_batch_that_is_always_refused_is_dead_and_not_lost(notes: Notes) -> None:
+    """All of its items; while a batch that has no such item must not be dead."""
+    notes.tenure("1.1", "1 0")
+    common: dict[str, Any] = {"expected": ["1 0", "1008 0", "1009 0"], "records": notes.records, "faults": []}
+    right = account("failing", "orders", **common | {"dead": [["1008 0", "1009 0"], ["1 0", "2018 3"]]})
+    assert (right.lost, right.wrongly_dead) == (set(), [])
+    wrong = account("failing", "orders", **common | {"dead": [["1 0", "1008 0"]]})
+    assert (wrong.lost, wrong.wrongly_dead) == ({"1009 0"}, ["1 0"])
+
+
 def test_recovery_counts_until_new_items_of_every_asset_were_processed() -> None:
     """What was written before the fault says nothing about the recovery."""
     records = [

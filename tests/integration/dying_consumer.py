@@ -1,6 +1,7 @@
 """A consumer that kills itself at a line of its loop, of the package's or of its own: forked anew for each line.
 
-Reads one JSON line for each life: where it dies, ``{"at": [file, line, times]}`` or ``{"after": lines}``, if at all.
+Reads one JSON line for each life: where it dies, ``{"at": [file, line, times]}`` or ``{"after": lines}``, if at all;
+which numbers it refuses, ``{"refused": 9}`` for every ninth; how often a batch is tried, ``{"max_attempts": 4}``.
 Answers with one JSON line: whether it was killed, and which lines it passed when it was not.
 """
 
@@ -13,6 +14,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,10 +32,16 @@ def note(file: int, what: str, batch: Any) -> None:
     os.write(file, f"{json.dumps(form)}\n".encode())
 
 
-def process(file: int) -> None:
+class RefusedError(Exception):
+    """The body cannot process this batch, whenever it comes."""
+
+
+def process(order: dict[str, Any], file: int) -> None:
     """Process all batches that wait; every other one is acknowledged explicitly."""
-    for batch in consume("orders", consumer="load"):
+    for batch in consume("orders", consumer="load", max_attempts=order.get("max_attempts")):
         note(file, "took", batch)
+        if "refused" in order and batch.items[0] % order["refused"] == 0:
+            raise RefusedError
         note(file, "processed", batch)
         if batch.seq % 2:
             batch.acknowledge()
@@ -72,7 +80,8 @@ def live(order: dict[str, Any], file: int) -> list[list[Any]]:
     lines = Lines(order)
     threading.settrace(lines.trace)
     sys.settrace(lines.trace)
-    process(file)
+    with suppress(RefusedError):
+        process(order, file)
     sys.settrace(None)
     return [[name, line, times] for (name, line), times in lines.passed.items()]
 
@@ -80,6 +89,8 @@ def live(order: dict[str, Any], file: int) -> list[list[Any]]:
 def main(journal: str) -> None:
     """Fork a consumer for each order."""
     file = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # Airflow logs to the standard output
     for text in sys.stdin:
         reading, writing = os.pipe()
         pid = os.fork()
@@ -98,8 +109,8 @@ def main(journal: str) -> None:
             passed = json.loads(answer.read() or "[]")
         _, status = os.waitpid(pid, 0)
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        sys.stdout.write(json.dumps({"killed": killed, "status": status, "passed": passed}) + "\n")
-        sys.stdout.flush()
+        answers.write(json.dumps({"killed": killed, "status": status, "passed": passed}) + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from airflow_provider_incremental.stores.registry import shared_store
 from tests.integration import dying_consumer
 
 KEY = WatermarkKey("orders")
-RANDOM_DEATHS = 60
+RANDOM_DEATHS = 30
 # Of these, every single line: the loop, the claim and its keeper, the thread that they run in.
 EVERY_LINE = ("consumers/", "core/intake.py", "core/order.py", "wiring/sync.py", "dying_consumer.py")
 
@@ -48,9 +49,10 @@ class Stage:
             env=os.environ | {"AIRFLOW__INCREMENTAL__STORE": url},
         )
 
-    def live(self, **order: Any) -> list[list[Any]]:
+    def live(self, *, batches: int = 3, **order: Any) -> list[list[Any]]:
         """Give the consumer something to do, and let it work until the line that is its last; return what it passed."""
-        asyncio.run(self._commit(3))
+        if batches:
+            asyncio.run(self._commit(batches))
         self._end_leases()
         assert self._consumer.stdin is not None
         assert self._consumer.stdout is not None
@@ -84,6 +86,12 @@ class Stage:
                 return [batch.seq for batch in await store.pending(Selector("orders"), "load")]
 
         return asyncio.run(work())
+
+    def claims(self, state: str) -> dict[int, int]:
+        """How often each batch was tried that is in a state now."""
+        with closing(psycopg2.connect(self.url)) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT seq, attempt FROM asset_watermark_claims WHERE state = %s", (state,))
+            return dict(cursor.fetchall())
 
     def notes(self) -> list[dict[str, Any]]:
         """What all lives have noted."""
@@ -138,3 +146,30 @@ def test_killed_at_every_line_of_its_loop(stage: Stage, record_property: Callabl
             last = [note["seq"] for note in stage.notes() if note["pid"] == pid][-1]
             assert last == seq, f"batch {seq} came again, but {pid} had gone on to {last}; seed {seed}"
             assert (seq, pid) not in acknowledged, f"batch {seq} came again after its acknowledgement; seed {seed}"
+
+
+@pytest.mark.timeout(600)
+def test_dead_are_exactly_the_batches_that_failed_every_time(
+    stage: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    """Those that the body always refuses, and one that had its worker killed at every attempt; all others are done."""
+    seed = random.randrange(10**6)
+    record_property("seed", seed)
+    chance = random.Random(seed)
+    order = {"refused": 20, "max_attempts": 4}
+    lines = sum(times for _, _, times in stage.live(**order))
+    for _ in range(RANDOM_DEATHS):
+        stage.live(after=chance.randint(1, lines), **order)
+    while stage.waiting():
+        stage.live(batches=0, **order)
+    dead = stage.claims("dead")
+    refused = {number for number in range(1, stage.batches + 1) if number % 20 == 0}
+    assert refused <= dead.keys(), f"seed {seed}"
+    assert set(dead.values()) == {4}, f"seed {seed}"
+    assert dead.keys() | stage.claims("acknowledged").keys() == set(range(1, stage.batches + 1)), f"seed {seed}"
+    # Who noted that it took a batch, and went on to another, was not killed with it in its hands.
+    takers = [(note["pid"], note["seq"]) for note in stage.notes() if note["what"] == "took"]
+    for (pid, seq), (next_pid, _) in pairwise(takers):
+        assert seq not in dead or seq in refused or pid != next_pid, (
+            f"batch {seq} is dead, but {pid} lived; seed {seed}"
+        )
