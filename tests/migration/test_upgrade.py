@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import os
+import sqlite3
+import stat
 import uuid
+from contextlib import closing
 from unittest.mock import Mock
 
 import pytest
@@ -20,6 +24,7 @@ from airflow_provider_incremental.migrations import scripts, steps
 from airflow_provider_incremental.migrations.current import current_revision
 from airflow_provider_incremental.migrations.run import check, upgrade, upgrade_embedded
 from airflow_provider_incremental.migrations.scripts import downgrade_connection, upgrade_connection
+from airflow_provider_incremental.stores.sql.store import SqlStore
 from airflow_provider_incremental.stores.sql.tables import identity, metadata, version_table, watermarks
 
 
@@ -215,6 +220,44 @@ async def test_embedded_makes_its_folder(tmp_path):
     assert upgrade_embedded(path) is True
     assert upgrade_embedded(path) is False
     assert path.is_file()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_a_sqlite_file_is_for_its_owner_alone(tmp_path, umask):
+    """Items are in it: whatever the umask, nobody else may read the file, its write-ahead log, or its lock."""
+    before = os.umask(umask)
+    try:
+        upgrade_embedded(tmp_path / "incremental.db")
+        with closing(sqlite3.connect(tmp_path / "incremental.db")) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("UPDATE asset_watermark_store SET identity = identity")
+            database.commit()
+            found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert found == dict.fromkeys([f"incremental.db{end}" for end in ("", "-wal", "-shm", ".lock")], 0o600)
+
+
+def test_a_sqlite_file_that_was_made_for_several_stays_so(tmp_path):
+    """Who makes the file beforehand, for a group, has decided."""
+    path = tmp_path / "incremental.db"
+    path.touch()
+    path.chmod(0o660)
+    upgrade_embedded(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+
+
+async def test_a_missing_folder_is_named(tmp_path):
+    """SQLite says only that it cannot open a file: the folder that is not there is named, and not made."""
+    url = f"sqlite:///{tmp_path}/nowhere/store.db"
+    for operation in (check, upgrade):
+        with pytest.raises(StoreError, match=f"there is no folder {tmp_path}/nowhere"):
+            await operation(url)
+    store = SqlStore(url=url)
+    with pytest.raises(StoreError, match=f"there is no folder {tmp_path}/nowhere"):
+        await store.list_watermarks()
+    await store.aclose()
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_embedded_has_nowhere_to_be(tmp_path):

@@ -13,6 +13,7 @@ from airflow_provider_incremental.cli.naming import find, known, of_asset
 from airflow_provider_incremental.cli.opening import opened, url_of
 from airflow_provider_incremental.cli.output import Backlog
 from airflow_provider_incremental.core.batch import Batch
+from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.upkeep import ConsumerStatus
 from airflow_provider_incremental.core.watermark import Cursor, Watermark
@@ -20,6 +21,7 @@ from airflow_provider_incremental.core.watermark import Cursor, Watermark
 __all__ = ["list_all", "rewind", "set_position", "show"]
 
 _EARLIEST = "earliest"
+_NO_WAY_BACK = ("latest", "now", "end")
 _MOST_PENDING = 1000
 
 
@@ -91,7 +93,7 @@ def rewind(given: Namespace) -> str:
     async def work() -> tuple[Watermark, Watermark]:
         async with opened(url) as store:
             before = await find(store, given)
-            position = None if given.to == _EARLIEST else _position(given, given.to, before.cursor)
+            position = _rewound_position(given, before)
             question = (
                 f"watermark {before.key} goes from {positions.written(before.cursor)} to "
                 f"{positions.written(position)}, and everything above is delivered again, to every consumer."
@@ -100,6 +102,19 @@ def rewind(given: Namespace) -> str:
             return before, await store.rewind(before.key, position, reread=True, rewatch=given.rewatch, act=act)
 
     return _moved(given, *asyncio.run(work()))
+
+
+def _rewound_position(given: Namespace, watermark: Watermark) -> Cursor:
+    if given.to in (_EARLIEST, positions.START):
+        return None
+    if given.to.lower() in _NO_WAY_BACK and not given.force:
+        msg = f"--to {given.to} is no way back; give {_EARLIEST}, for the very start of the source, or a position"
+        raise ConfigurationError(msg)
+    try:
+        return _position(given, given.to, watermark.cursor)
+    except ConfigurationError as error:
+        msg = f"{error}. For the very start of the source, give --to {_EARLIEST}"
+        raise ConfigurationError(msg) from error
 
 
 def _given_position(given: Namespace, watermark: Watermark) -> Cursor:

@@ -38,7 +38,9 @@ class WatermarkKey:
             ("key", self.key, _MAX_PART),
         ):
             if not isinstance(value, str) or not value.strip() or len(value) > limit or _UNSTORABLE.search(value):
-                msg = f"{name}={value!r} is not a name of a watermark; give a text of 1 to {limit} characters"
+                own = getattr(value, "name", None)  # an Asset has one
+                wanted = f"its name, {own!r}" if isinstance(own, str) else f"a text of 1 to {limit} characters"
+                msg = f"{name}={value!r} is not a name of a watermark; give {wanted}"
                 raise ConfigurationError(msg)
 
     @property

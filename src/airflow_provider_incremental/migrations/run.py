@@ -6,7 +6,9 @@ Through the store's own driver, whichever database it is, so that no second one 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
+import os
 import sqlite3
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +25,14 @@ from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.migrations import HEAD
 from airflow_provider_incremental.migrations.current import READ_REVISION, current_revision, require_head
 from airflow_provider_incremental.stores.sql.engine import BUSY_TIMEOUT, create_engine, shown, store_url
-from airflow_provider_incremental.stores.sql.failures import DRIVER_ERRORS, translated
+from airflow_provider_incremental.stores.sql.failures import DRIVER_ERRORS, missing_folder, not_migrated, translated
 from airflow_provider_incremental.stores.sql.tables import version_table
 
 __all__ = ["check", "sql", "upgrade", "upgrade_embedded"]
 
 T = TypeVar("T")
+
+_PRIVATE = 0o600
 
 _DIALECTS = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
 _DIALECTS["sqlite"] = "sqlite"
@@ -59,8 +63,11 @@ async def check(url: str) -> None:
     :raises StoreNotMigratedError: naming the setting and the command to run.
     """
     address = store_url(url)
-    found = await _on_connection(address, current_revision) if await asyncio.to_thread(_may_exist, address) else None
-    require_head(found, shown(address))
+    if await asyncio.to_thread(_may_exist, address):
+        require_head(await _on_connection(address, current_revision), shown(address))
+        return
+    folder = missing_folder(shown(address))
+    raise not_migrated(shown(address), f"there is no folder {folder}" if folder else "there is no such file")
 
 
 def upgrade_embedded(path: Path) -> bool:
@@ -111,6 +118,7 @@ def _upgrade_now(url: URL) -> bool:
         return asyncio.run(_on_connection(url, work))
     path = Path(str(url.database))
     with _alone_at(path):
+        _make_private(path)
         return not _is_at_head(path) and asyncio.run(_on_connection(url, work))
 
 
@@ -121,12 +129,24 @@ def _alone_at(path: Path) -> Generator[None, None, None]:
     The first connection to a new file turns its write-ahead log on, and SQLite lets the second fail there, not wait.
     """
     try:
-        lock = path.with_name(f"{path.name}.lock").open("w")
+        lock = os.open(path.with_name(f"{path.name}.lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _PRIVATE)
     except OSError as error:
         raise translated(error, str(path)) from error
-    with lock:
+    with os.fdopen(lock, "wb"):
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _make_private(path: Path) -> None:
+    """Make a file that is not there for its owner alone: the items of batches are in it. SQLite's other files follow.
+
+    https://sqlite.org/wal.html: write-ahead log and shared memory get the permissions of the database.
+    """
+    try:
+        with contextlib.suppress(FileExistsError):  # whoever made it decided who may read it
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE))
+    except OSError as error:
+        raise translated(error, str(path)) from error
 
 
 async def _on_connection(url: URL, work: Callable[[sa.engine.Connection], T]) -> T:

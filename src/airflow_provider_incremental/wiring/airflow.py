@@ -114,8 +114,11 @@ def unwatched_asset(trigger: BaseEventTrigger, asset_name: str) -> str | None:
     try:
         accessors[Asset.ref(name=asset_name)]
     except KeyError:
+        # No public name leads to them; without, the message does without.
+        names = ", ".join(map(repr, getattr(accessors, "_by_name", ())))
         return (
-            f"asset_name={asset_name!r} is not the asset that this trigger is attached to ({accessors!r}): consumers "
-            "of that asset will not find these batches; give both the same name, or use incremental_asset(...)"
+            f"asset_name={asset_name!r} is not the asset that this trigger is attached to{names and f' ({names})'}: "
+            "consumers of that asset will not find these batches; give both the same name, or use "
+            "incremental_asset(...)"
         )
     return None

@@ -24,7 +24,7 @@ from airflow_provider_incremental.wiring.connections import TLS_EXTRAS, named_ex
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-__all__ = ["embedded_path", "is_embedded", "open_store", "open_store_url", "say_embedded_once", "store_url"]
+__all__ = ["embedded_path", "is_embedded", "open_store", "open_store_url", "say_if_embedded", "store_url"]
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,9 @@ async def open_store(given: str | None = None) -> AsyncGenerator[WatermarkStore,
     ...     await store.list_watermarks()
     """
     # The thread of sync_to_async: a connection is looked up through the triggerer's one channel to its supervisor.
-    async with open_store_url(await sync_to_async(store_url)(given)) as store:
+    url = await sync_to_async(store_url)(given)
+    say_if_embedded(url)
+    async with open_store_url(url) as store:
         yield store
 
 
@@ -75,15 +77,19 @@ async def open_store(given: str | None = None) -> AsyncGenerator[WatermarkStore,
 async def open_store_url(url: str) -> AsyncGenerator[WatermarkStore, None]:
     """Open the store of a URL that :func:`store_url` gave."""
     if is_embedded(url):
-        say_embedded_once()
         await asyncio.to_thread(upgrade_embedded, embedded_path())
     async with shared_store(url) as store:
         yield store
 
 
+def say_if_embedded(url: str) -> None:
+    """Tell an administrator, once a process, when the store of a URL is the default."""
+    if is_embedded(url):
+        _say_embedded_once()
+
+
 @cache
-def say_embedded_once() -> None:
-    """Tell an administrator, once a process, that the default store is in use."""
+def _say_embedded_once() -> None:
     log.warning(
         "watermarks are kept in %s, the default: it serves one machine only. Where triggerer and workers run on "
         "several machines, set [incremental] store to a database, and run `airflow-incremental db upgrade`",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from airflow_provider_incremental.core.store import WatermarkStore
-from airflow_provider_incremental.wiring.stores import open_store_url, store_url
+from airflow_provider_incremental.wiring.stores import open_store_url, say_if_embedded, store_url
 
 __all__ = ["LoopThread", "StoreSession", "store_session"]
 
@@ -51,6 +51,7 @@ def store_session(given: str | None = None) -> Generator[StoreSession, None, Non
     :param given: a URL or ``conn:`` and a connection's id; None for the setting ``[incremental] store``.
     """
     url = store_url(given)  # here, not in the other thread: a task's channel to Airflow belongs to its main thread
+    say_if_embedded(url)
     loop = LoopThread()
     try:
         opened = open_store_url(url)

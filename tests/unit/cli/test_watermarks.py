@@ -299,6 +299,27 @@ def test_rewind_to_earliest(store, run):
     assert store.load("orders").cursor is None
 
 
+@pytest.mark.parametrize("cursor", [5, "a key"])
+@pytest.mark.parametrize("word", ["latest", "Latest", "now"])
+def test_rewind_to_latest(store, run, cursor, word):
+    """A word that means the other end is refused, also where any text is a position; --force takes it as one."""
+    store.add("orders", cursor=cursor)
+    refused = run("rewind", "orders", "--to", word, "--yes")
+    assert (refused.code, refused.out) == (1, "")
+    assert f"--to {word} is no way back; give earliest" in refused.err
+    assert store.load("orders").cursor == cursor
+    assert run("rewind", "orders", "--to", word, "--yes", "--force").code == 0
+    assert store.load("orders").cursor == word
+
+
+def test_rewind_to_what_is_no_position(store, run):
+    """The message offers earliest; the start as show writes it is the very start as well."""
+    store.add("orders", cursor=5)
+    assert "give --to earliest" in run("rewind", "orders", "--to", "foo", "--yes").err
+    assert run("rewind", "orders", "--to", "(start)", "--yes").code == 0
+    assert store.load("orders").cursor is None
+
+
 @pytest.mark.parametrize(
     ("answer", "moved"), [("y\n", True), ("yes\n", True), ("n\n", False), ("\n", False), ("", False)]
 )

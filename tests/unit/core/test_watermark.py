@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -139,6 +140,16 @@ def test_a_watermark_that_is_not_polled_any_more(expected: float | None, since: 
     status = WatermarkStatus(last_poll_at=last, next_poll_at=meant)
     found = status.silence(last + dt.timedelta(seconds=since))
     assert found == (Silence(since, expected or 0) if silent else None)
+
+
+def test_an_asset_in_place_of_its_name() -> None:
+    """The message gives the name to write."""
+
+    class Asset:
+        name = "orders"
+
+    with pytest.raises(ConfigurationError, match=r"asset_name=.* give its name, 'orders'"):
+        WatermarkKey(cast("str", Asset()))
 
 
 def test_a_watermark_that_was_never_polled_is_not_silent() -> None:

@@ -84,7 +84,8 @@ async def test_an_asset_of_another_name_shows_in_the_status() -> None:
         await anext(events)
     found = await watermark()
     assert found is not None
-    assert "asset_name='list'" in (found.status.note or "")
+    note = "asset_name='list' is not the asset that this trigger is attached to ('lists'): consumers"
+    assert note in (found.status.note or "")
     watcher.asset_state_store = AssetStateStoreAccessors(inlets=[Asset("list")])
     async with aclosing(subscribed(SharedStreamManager(), watcher)) as events:
         await anext(events)

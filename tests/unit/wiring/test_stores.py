@@ -88,7 +88,7 @@ def test_the_default_makes_its_own_tables_and_says_once_whom_it_serves(
 ) -> None:
     """A SQLite file under AIRFLOW_HOME."""
     monkeypatch.setattr(stores, "airflow_home", lambda: tmp_path)
-    stores.say_embedded_once.cache_clear()
+    stores._say_embedded_once.cache_clear()
     for _ in range(2):
         with store_session() as session:
             assert session.run(session.store.load(WatermarkKey("orders"))) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from enum import Enum
+from pathlib import Path
 
 import asyncpg
 import sqlalchemy as sa
@@ -13,7 +14,7 @@ from airflow_provider_incremental.core.errors import StoreError, StoreNotMigrate
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.stores.sql.engine import SETTING
 
-__all__ = ["DRIVER_ERRORS", "Failure", "classify", "not_migrated", "translated"]
+__all__ = ["DRIVER_ERRORS", "Failure", "classify", "missing_folder", "not_migrated", "translated"]
 
 DRIVER_ERRORS = (sa.exc.SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, sqlite3.Error, OSError)
 """Everything that the three drivers, the pool and the network raise; ``TimeoutError`` is an ``OSError``."""
@@ -102,7 +103,9 @@ def translated(error: BaseException, where: str) -> StoreError:
     if failure is Failure.NOT_MIGRATED:
         return not_migrated(where, _innermost(error))
     if failure in (Failure.UNAVAILABLE, Failure.DISCONNECTED):
-        msg = f"the store {where} cannot be reached: {_innermost(error)}. Check {SETTING} and that the database is up"
+        folder = missing_folder(where)
+        trouble = f"there is no folder {folder}, which is not made for you" if folder else _innermost(error)
+        msg = f"the store {where} cannot be reached: {trouble}. Check {SETTING} and that the database is up"
         return StoreUnavailableError(msg)
     if failure is Failure.ROLLED_BACK:
         msg = f"the store {where} is too busy: {_innermost(error)}. Nothing was changed; try again"
@@ -117,6 +120,14 @@ def not_migrated(where: str, trouble: str) -> StoreNotMigratedError:
         f"with `{_UPGRADE}`"
     )
     return StoreNotMigratedError(msg)
+
+
+def missing_folder(where: str) -> Path | None:
+    """Return the folder of a SQLite file when it is not there; SQLite says only that it cannot open the file."""
+    path = where.removeprefix("sqlite:///")
+    if not path.startswith("/") or Path(path).parent.is_dir():
+        return None
+    return Path(path).parent
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
