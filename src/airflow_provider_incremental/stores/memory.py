@@ -34,11 +34,12 @@ from airflow_provider_incremental.stores._memory_state import (
     require_unused,
 )
 from airflow_provider_incremental.stores._memory_upkeep import MemoryUpkeep
+from airflow_provider_incremental.stores.once import OnceInMemory
 
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore(MemoryUpkeep):
+class MemoryStore(MemoryUpkeep, OnceInMemory):
     """Watermarks, batches and claims in memory; see :class:`core.store.WatermarkStore` for what each operation does.
 
     :param clock: what time it is; a test passes its own.

@@ -1,6 +1,7 @@
 """A database as the store uses it: transactions that are bounded in time, repeated where that is safe, and clean.
 
 What is true at every ``await``: a connection is either in the pool or in the hands of exactly one running operation.
+Operations that run together share the connection of the transaction that they are part of, and do one thing at a time.
 An operation that is cancelled or runs out of time gives its connection back, or has it closed when a statement was
 under way, before the error reaches its caller.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from sqlalchemy.engine import URL
@@ -30,7 +32,10 @@ _FIRST_PAUSE = 0.01
 _TIMEOUT = 30.0
 
 
-class _Once:
+_transaction: ContextVar[tuple[Database, AsyncConnection] | None] = ContextVar("_transaction", default=None)
+
+
+class _Attempt:
     """Whether one attempt has come so far that the database may have applied it without our knowing."""
 
     def __init__(self) -> None:
@@ -59,8 +64,10 @@ class Database:
 
     async def read(self, work: Work[Result]) -> Result:
         """Run statements that only read, each by itself."""
+        if (shared := self._shared) is not None:
+            return await work(shared)
 
-        async def once(_: _Once) -> Result:
+        async def once(_: _Attempt) -> Result:
             async with self._singles.connect() as connection:
                 return await work(connection)
 
@@ -72,8 +79,10 @@ class Database:
         :param repeatable: whether doing it twice is the same as once, so that it may be done again when the
             connection was lost while the database was committing.
         """
+        if (shared := self._shared) is not None:
+            return await work(shared)
 
-        async def once(attempt: _Once) -> Result:
+        async def once(attempt: _Attempt) -> Result:
             async with self._turn, self.engine.connect() as connection:
                 if self.dialect.begin_write:
                     await connection.exec_driver_sql(self.dialect.begin_write)
@@ -86,10 +95,10 @@ class Database:
 
     async def statement(self, work: Work[Result], *, repeatable: bool) -> Result:
         """Run a single statement that writes, as its own transaction."""
-        if not self.dialect.single_options:
+        if self._shared is not None or not self.dialect.single_options:
             return await self.write(work, repeatable=repeatable)
 
-        async def once(attempt: _Once) -> Result:
+        async def once(attempt: _Attempt) -> Result:
             async with self._singles.connect() as connection:
                 attempt.perhaps_applied = True
                 result = await work(connection)
@@ -104,7 +113,7 @@ class Database:
         It may be repeated.
         """
 
-        async def once(_: _Once) -> Result:
+        async def once(_: _Attempt) -> Result:
             connection = await self._spare.take() or await self.engine.connect()
             try:
                 return await work(connection)
@@ -113,6 +122,29 @@ class Database:
                 await self._spare.give(connection)
 
         return await self._attempts(once, repeatable=True)
+
+    async def together(self, work: Work[Result]) -> Result:
+        """Run operations of this database as one transaction. It may be repeated, so they find out whether it was."""
+
+        async def whole(connection: AsyncConnection) -> Result:
+            before = _transaction.set((self, connection))
+            try:
+                return await work(connection)
+            finally:
+                _transaction.reset(before)
+
+        return await self.write(whole, repeatable=True)
+
+    @property
+    def commits_in_one_statement(self) -> bool:
+        """Whether a commit goes straight to the driver: not when it is a part of a transaction."""
+        return self.dialect.commits_in_one_statement and self._shared is None
+
+    @property
+    def _shared(self) -> AsyncConnection | None:
+        """The connection of the transaction that the running operation is a part of."""
+        database, connection = _transaction.get() or (None, None)
+        return connection if database is self else None
 
     @property
     def lent(self) -> int:
@@ -125,10 +157,10 @@ class Database:
         await self._spare.close()
         await self.engine.dispose()
 
-    async def _attempts(self, once: Callable[[_Once], Awaitable[Result]], *, repeatable: bool) -> Result:
+    async def _attempts(self, once: Callable[[_Attempt], Awaitable[Result]], *, repeatable: bool) -> Result:
         pause = _FIRST_PAUSE
         for left in reversed(range(_ATTEMPTS)):
-            attempt = _Once()
+            attempt = _Attempt()
             try:
                 async with asyncio.timeout(self._timeout):
                     return await once(attempt)

@@ -121,7 +121,7 @@ class Positions:
         self, watermark: Watermark, values: dict[str, Any], rows: list[EncodedBatch], remember: Pieces
     ) -> Any:
         """Return the moved row, or None. Doing it twice is a conflict, which is what makes it safe to repeat."""
-        if self._database.dialect.commits_in_one_statement and not remember:
+        if self._database.commits_in_one_statement and not remember:
             return await self._database.driver_statement(lambda each: hot_commit(each, values, rows))
 
         async def work(connection: AsyncConnection) -> Any:

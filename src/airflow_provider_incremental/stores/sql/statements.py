@@ -15,7 +15,15 @@ import sqlalchemy as sa
 from sqlalchemy.sql.dml import Insert
 
 from airflow_provider_incremental.stores.sql.dialects import Dialect
-from airflow_provider_incremental.stores.sql.tables import UtcDateTime, batches, claims, consumers, identity, watermarks
+from airflow_provider_incremental.stores.sql.tables import (
+    UtcDateTime,
+    answers,
+    batches,
+    claims,
+    consumers,
+    identity,
+    watermarks,
+)
 
 __all__ = ["asset_hash", "batch_columns", "in_parts", "watermark_columns"]
 
@@ -273,3 +281,6 @@ SELECT_SEEN = (
 SELECT_HISTORY = (
     sa.select(*batch_columns, PAYLOAD).where(THIS_LOG, b.seq < _bind("before")).order_by(b.seq.desc()).limit(MOST)
 )
+REMEMBER = sa.insert(answers)
+RECALL = sa.select(answers.c.answer).where(answers.c.id == _bind("key"))
+FORGET_ANSWERS = sa.delete(answers).where(answers.c.answered_at < _bind("before", type_=UtcDateTime()))

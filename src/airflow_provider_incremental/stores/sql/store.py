@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -25,6 +25,7 @@ from airflow_provider_incremental.stores.sql.failures import not_migrated
 from airflow_provider_incremental.stores.sql.journal import Journal
 from airflow_provider_incremental.stores.sql.log import Log
 from airflow_provider_incremental.stores.sql.memories import Memories
+from airflow_provider_incremental.stores.sql.once import Once
 from airflow_provider_incremental.stores.sql.positions import Positions
 from airflow_provider_incremental.stores.sql.upkeep import Upkeep
 
@@ -62,6 +63,7 @@ class SqlStore:
         self._log = Log(database=self._database, now=self._now)
         self._consumers = Consumers(database=self._database, now=self._now)
         self._claims = Claims(database=self._database, now=self._now)
+        self._once = Once(database=self._database, now=self._now)
 
     def __repr__(self) -> str:
         """Name the database, without its password."""
@@ -227,6 +229,10 @@ class SqlStore:
     async def forget(self, key: WatermarkKey, act: Act | None = None) -> bool:
         """Delete a watermark with its batches, claims and consumers; whether there was one."""
         return await self._positions.forget(key, act)
+
+    async def once(self, key: str, work: Callable[[], Awaitable[str]]) -> str:
+        """Run one operation of this store and remember its answer, in one transaction; a second time, only answer."""
+        return await self._once.once(key, work)
 
     async def aclose(self) -> None:
         """Give back connections. The store may not be used afterwards."""

@@ -14,6 +14,7 @@ from sqlalchemy.dialects import mysql, postgresql
 
 __all__ = [
     "UtcDateTime",
+    "answers",
     "batches",
     "claims",
     "consumers",
@@ -203,5 +204,15 @@ journal = sa.Table(
     sa.Column("why", _LongText, nullable=True),
     sa.Index("ix_asset_watermark_journal_watermark_id_id", "watermark_id", "id"),
     comment="What people changed by hand; it outlives the watermarks",
+    **_OPTIONS,
+)
+
+answers = sa.Table(
+    "asset_watermark_answers",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("answer", _LongText, nullable=False),
+    sa.Column("answered_at", UtcDateTime, nullable=False, index=True),
+    comment="What was answered to requests of the last minutes: one that is repeated is answered, not done again",
     **_OPTIONS,
 )

@@ -1,0 +1,153 @@
+"""The JSON of single values: what is refused here would fail in some database, or in none but by accident."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import datetime as dt
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from airflow_provider_incremental.core import values
+from airflow_provider_incremental.core.batch import FINGERPRINT_BYTES
+from airflow_provider_incremental.core.errors import UnsupportedValueError
+from airflow_provider_incremental.stores.api.schemas import ANY_VALUE, BASE64, FREE_TEXT, INTEGER, NUMBER, TEXT, TIME
+
+__all__ = ["ITEMS", "MARKS", "VALUE", "Form", "MalformedError", "checked", "of_kind", "scalar", "shown"]
+
+_INT64 = 2**63
+_LONGEST_SHOWN = 100
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+_FREE = frozenset({"error", "note", "last_error", "source", "cursor"})
+"""Fields of free text: what a store cannot keep of it, it replaces. In all other texts it is refused."""
+
+
+class MalformedError(UnsupportedValueError):
+    """An argument or an answer is not of the form that its operation has; the message says where."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Form:
+    """How values of one type travel.
+
+    :param schema: their JSON schema.
+    :param encode: from the value to JSON.
+    :param decode: from JSON to the value; raises :class:`MalformedError`, given the place for its message.
+    """
+
+    schema: dict[str, Any]
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any, str], Any]
+
+
+def scalar(kind: Any, name: str) -> Form:
+    """Return the form of a type that is no collection; the name of its field tells free texts."""
+    if kind is str and name in _FREE:
+        return checked(FREE_TEXT, lambda value: isinstance(value, str), "a text")
+    if kind is dt.datetime:
+        return _TIME
+    if kind is bytes:
+        return _BYTES
+    return _SCALARS[kind]
+
+
+def checked(schema: dict[str, Any], good: Callable[[Any], bool], what: str) -> Form:
+    """Return the form of values that JSON has itself, which only have to be looked at."""
+
+    def decode(value: Any, where: str) -> Any:
+        if not good(value):
+            msg = f"{where}={shown(value)} is not {what}"
+            raise MalformedError(msg)
+        return value
+
+    return Form(schema, lambda value: value, decode)
+
+
+def of_kind(kind: type[Any], value: Any, where: str) -> Any:
+    """Return an array or an object, or refuse what is none."""
+    if not isinstance(value, kind):
+        msg = f"{where}={shown(value)} is not {'an array' if kind is list else 'an object'}"
+        raise MalformedError(msg)
+    return value
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64
+
+
+def _is_number(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and -_INT64 < value < _INT64 and math.isfinite(value)
+
+
+def _decode_value(value: Any, where: str) -> Any:
+    try:
+        return values.decode(value)
+    except (UnsupportedValueError, RecursionError) as error:
+        msg = f"{where}: {error}"
+        raise MalformedError(msg) from error
+
+
+def _decode_items(value: Any, where: str) -> list[Any]:
+    return [_decode_value(each, where) for each in of_kind(list, value, where)]
+
+
+def _decode_time(value: Any, where: str) -> dt.datetime:
+    try:
+        time = dt.datetime.fromisoformat(value)
+        if time.tzinfo is not None:
+            return time.astimezone(dt.UTC)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    msg = f"{where}={shown(value)} is not a time with its zone, as 2026-01-31T12:00:00+00:00"
+    raise MalformedError(msg)
+
+
+def _encode_bytes(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+def _decode_bytes(value: Any, where: str) -> bytes:
+    try:
+        if isinstance(value, str):
+            return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    msg = f"{where}={shown(value)} is not base64"
+    raise MalformedError(msg)
+
+
+def _decode_marks(value: Any, where: str) -> tuple[bytes, ...]:
+    joined = _decode_bytes(value, where)
+    if len(joined) % FINGERPRINT_BYTES:
+        msg = f"{where} has {len(joined)} bytes: fingerprints are {FINGERPRINT_BYTES} bytes each, one after the other"
+        raise MalformedError(msg)
+    return tuple(joined[at : at + FINGERPRINT_BYTES] for at in range(0, len(joined), FINGERPRINT_BYTES))
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error shows it."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+
+
+VALUE = Form(ANY_VALUE, values.encode, _decode_value)
+ITEMS = Form({"type": "array", "items": ANY_VALUE}, lambda items: values.encode(list(items)), _decode_items)
+MARKS = Form(BASE64, lambda marks: _encode_bytes(b"".join(marks)), _decode_marks)
+"""Fingerprints, one after the other: they are many."""
+_TIME = Form(TIME, dt.datetime.isoformat, _decode_time)
+_BYTES = Form(BASE64, _encode_bytes, _decode_bytes)
+_SCALARS = {
+    str: checked(
+        TEXT,
+        lambda value: isinstance(value, str) and not _UNSTORABLE.search(value),
+        "a text that every database can keep (no NUL, no half characters)",
+    ),
+    bool: checked({"type": "boolean"}, lambda value: isinstance(value, bool), "true or false"),
+    int: checked(INTEGER, _is_int, "a whole number of 64 bits"),
+    float: checked(NUMBER, _is_number, "a finite number"),
+    type(None): checked({"type": "null"}, lambda value: value is None, "null"),
+}

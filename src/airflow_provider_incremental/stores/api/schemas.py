@@ -1,0 +1,27 @@
+"""The JSON schemas of scalars: what the API's description promises to take, no more than every store can keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["ANY_VALUE", "BASE64", "FREE_TEXT", "INTEGER", "NUMBER", "TEXT", "TIME"]
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string", "pattern": r"^[^\u0000\ud800-\udfff]*$"}
+FREE_TEXT: Schema = {"type": "string"}
+INTEGER: Schema = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
+NUMBER: Schema = {"type": "number", "minimum": -(2**62), "maximum": 2**62}
+TIME: Schema = {"type": "string", "format": "date-time"}
+BASE64: Schema = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
+ANY_VALUE: Schema = {
+    "title": "Value",
+    "description": (
+        "A value with its type: JSON's own, or an object with one key that starts with $, as "
+        '{"$decimal": "1.10"}, {"$datetime": "2026-01-31T12:00:00+00:00"}, {"$bytes": "AA=="} or {"$tuple": [1, 2]}.'
+    ),
+}
