@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from airflow_provider_incremental.core.batch import Claim
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.api.forms import Form, form_of, object_schema, require_names
 
@@ -63,7 +64,7 @@ class Operation:
         """
         bound = self.signature.bind(store, *given, **named).arguments
         return {
-            name: form.encode(bound[name])
+            name: form.encode(_lean(bound[name]))
             for name, form in self._forms.items()
             if name in bound and bound[name] is not self.signature.parameters[name].default
         }
@@ -93,6 +94,13 @@ class Operation:
     @cached_property
     def _required(self) -> list[str]:
         return [name for name in self._forms if self.signature.parameters[name].default is inspect.Parameter.empty]
+
+
+def _lean(argument: Any) -> Any:
+    """Return a claim without the items of its batch, which whoever gave it away has."""
+    if isinstance(argument, Claim):
+        return replace(argument, batch=replace(argument.batch, items=None))
+    return argument
 
 
 OPERATIONS: Mapping[str, Operation] = {

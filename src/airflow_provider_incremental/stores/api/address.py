@@ -1,0 +1,113 @@
+"""Where an API is and how its client shows who it is, read from one address."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from airflow_provider_incremental.core.errors import ConfigurationError
+
+__all__ = ["SCHEMES", "Address"]
+
+SCHEMES = ("api+https", "api+http")
+"""Of addresses that this client serves."""
+
+_SETTING = "[incremental] store"
+_EXAMPLE = "api+https://:TOKEN@host:port/path, or api+https://user:password@host:port/path"
+_OPTIONS = ("token_file", "token_url", "ca_file", "timeout")
+_LOGIN = "/auth/token"
+_TIMEOUT = 30.0
+_LONGEST_TIMEOUT = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """An API as ``[incremental] store`` names it.
+
+    :param base: the part of every URL before the version, without a slash at the end.
+    :param login: for asking an Airflow for tokens; None where the token is given.
+    :param secret: the password that goes with it, or the token itself.
+    :param token_file: a file that has the token, read again when the token is refused.
+    :param token_url: where tokens are asked for; by default ``/auth/token`` of the same server.
+    :param ca_file: certificates that are trusted in place of this machine's.
+    :param timeout: seconds for which an operation is tried before it fails.
+    """
+
+    base: str
+    login: str | None = None
+    secret: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    token_url: str
+    ca_file: Path | None = None
+    timeout: float = _TIMEOUT
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """Return the address that a setting names.
+
+        :raises ConfigurationError: when it cannot be used; the message has no secret in it.
+
+        >>> Address.parse("api+https://:s3cret@airflow.example/incremental/api").base
+        'https://airflow.example/incremental/api'
+        """
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            port = -1
+        scheme = parts.scheme.removeprefix("api+")
+        if port == -1 or not parts.hostname or parts.fragment:
+            msg = f"{_SETTING} is not the address of an API; write {_EXAMPLE}"
+            raise ConfigurationError(msg)
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        origin = f"{scheme}://{host}" + (f":{port}" if port else "")
+        options = _options(parts.query)
+        login, secret = unquote(parts.username or "") or None, unquote(parts.password or "") or None
+        if login and not secret:
+            msg = f"{_SETTING} has a user and no password; write {_EXAMPLE}"
+            raise ConfigurationError(msg)
+        if not secret and "token_file" not in options:
+            msg = f"{_SETTING} says nothing of who calls {origin}; write {_EXAMPLE}, or add ?token_file=/path/to/token"
+            raise ConfigurationError(msg)
+        return cls(
+            base=origin + parts.path.rstrip("/"),
+            login=login,
+            secret=secret,
+            token_file=Path(options["token_file"]) if "token_file" in options else None,
+            token_url=options.get("token_url", origin + _LOGIN),
+            ca_file=Path(options["ca_file"]) if "ca_file" in options else None,
+            timeout=_seconds(options.get("timeout")),
+        )
+
+    def tls(self) -> ssl.SSLContext:
+        """Return what the server's certificate is held against.
+
+        :raises ConfigurationError: when the file of certificates cannot be read.
+        """
+        try:
+            return ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            msg = f"ca_file={str(self.ca_file)!r} of {_SETTING} cannot be read: {error}"
+            raise ConfigurationError(msg) from error
+
+
+def _options(query: str) -> dict[str, str]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        msg = f"{_SETTING} has the option {unknown[0]!r}, which is none of {', '.join(_OPTIONS)}"
+        raise ConfigurationError(msg)
+    return options
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        seconds = _TIMEOUT if text is None else float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= _LONGEST_TIMEOUT:
+        msg = f"timeout={text!r} of {_SETTING} is not a number of seconds from 1 to {_LONGEST_TIMEOUT}"
+        raise ConfigurationError(msg)
+    return seconds

@@ -1,0 +1,111 @@
+"""Runs an operation for a caller: arguments read, permission checked, done once, answer written, noted in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from airflow_provider_incremental.core.batch import Batch, Claim, SeenBatch
+from airflow_provider_incremental.core.errors import IncrementalError
+from airflow_provider_incremental.core.redact import one_line
+from airflow_provider_incremental.core.store import WatermarkStore
+from airflow_provider_incremental.stores.api.operations import OPERATIONS, Operation
+from airflow_provider_incremental.stores.once import DoesOnce
+from airflow_provider_incremental.web.api.access import Caller, only_visible, permitted, subject_of
+from airflow_provider_incremental.web.api.problems import ProblemError
+
+__all__ = ["Executor", "ServedStore"]
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_BIG = 100_000
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+class ServedStore(WatermarkStore, DoesOnce, Protocol):
+    """A store that can be served: a request that is repeated has its effect once."""
+
+
+class Executor:
+    """Runs operations of a store.
+
+    :param store: where they run.
+    """
+
+    def __init__(self, *, store: ServedStore) -> None:
+        self._store = store
+
+    async def run(self, caller: Caller, name: str, given: Any, key: str | None, size: int) -> str:
+        """Return the JSON of an operation's answer.
+
+        :param given: the JSON of its arguments.
+        :param key: the caller's idempotency key.
+        :param size: about how many bytes the arguments have.
+        :raises IncrementalError: as the operation does.
+        :raises ProblemError: when there is no such operation, or its key is missing.
+        """
+        operation = OPERATIONS.get(name)
+        if operation is None:
+            detail = f"this server has no operation {name!r}: it is older than the client; upgrade it first"
+            raise ProblemError(404, "unknown-operation", detail)
+        arguments = permitted(caller, operation, await _apart(operation.decode, given, big=size > _BIG))
+        if not operation.mutates:
+            return await self._answer(caller, operation, arguments)
+        done_once = await _apart(_once_key, caller, name, _required(key), given, big=size > _BIG)
+        outcome = "failed"
+        try:
+            answer = await self._store.once(done_once, lambda: self._answer(caller, operation, arguments))
+            outcome = "done"
+        except IncrementalError as error:
+            outcome = f"refused: {type(error).__name__}"
+            raise
+        finally:
+            about = one_line(subject_of(arguments))
+            log.info("operation=%s caller=%s about=%s outcome=%s", name, one_line(caller.name), about, outcome)
+        return answer
+
+    async def _answer(self, caller: Caller, operation: Operation, arguments: dict[str, Any]) -> str:
+        answer = only_visible(caller, await getattr(self._store, operation.name)(**arguments))
+        return await _apart(_written, operation, answer, big=_weight(answer) > _BIG)
+
+
+def _required(key: str | None) -> str:
+    if key is None or not _KEY.fullmatch(key):
+        detail = (
+            "every operation that changes something needs an idempotency key of its own, of 1 to 255 visible ASCII "
+            "characters; send the same one when the request is repeated"
+        )
+        raise ProblemError(400, "idempotency-key", detail)
+    return key
+
+
+def _once_key(caller: Caller, name: str, key: str, given: Any) -> str:
+    """The same request of the same caller: another one with the same key is another one."""
+    text = json.dumps([caller.name, name, key, given], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _written(operation: Operation, answer: Any) -> str:
+    return json.dumps(operation.answer.encode(answer), allow_nan=False, separators=(",", ":"))
+
+
+def _weight(answer: Any) -> int:
+    """About how many bytes of an answer may make its JSON big."""
+    if isinstance(answer, Batch):
+        return answer.items_bytes if answer.items is not None else 0
+    if isinstance(answer, Claim):
+        return _weight(answer.batch)
+    if isinstance(answer, SeenBatch):
+        return 16 * len(answer.fingerprints)
+    return sum(map(_weight, answer)) if isinstance(answer, Sequence) and not isinstance(answer, str) else 0
+
+
+async def _apart(work: Callable[..., T], *arguments: Any, big: bool) -> T:
+    return await asyncio.to_thread(work, *arguments) if big else work(*arguments)
