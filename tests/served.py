@@ -78,11 +78,15 @@ async def listening(app: object, port: int = 0, **options: object) -> AsyncItera
 
 @contextlib.asynccontextmanager
 async def serving(
-    store: WatermarkStore, folder: Path, *, limits: Limits | None = None, clock: Clock | None = None
+    store: WatermarkStore,
+    folder: Path,
+    *,
+    limits: Limits | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Served]:
     """Serve a store for as long as the block lasts."""
     tokens = Tokens(folder)
-    token = tokens.add()
+    token = tokens.add(vouches=True)
     app = create_app(store, TokenAuth(path=tokens.path, clock=clock), limits=limits, clock=clock)
     async with listening(app) as port:
         yield Served(f"http://127.0.0.1:{port}", f"api+http://:{token}@127.0.0.1:{port}", tokens)

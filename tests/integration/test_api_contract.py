@@ -1,4 +1,4 @@
-"""The API over PostgreSQL, and over the store in memory, passes the suite that every store passes."""
+"""The API over PostgreSQL passes the suite that every store passes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest_asyncio
 
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.api.store import api_store
-from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.stores.sql.store import SqlStore
 from airflow_provider_incremental.testing.fakes import FakeClock
 from airflow_provider_incremental.testing.store_contract import WatermarkStoreContract
@@ -27,8 +26,15 @@ async def on_postgres(postgres_server: DatabaseServer) -> AsyncIterator[str]:
     postgres_server.drop_database(url)
 
 
-class ApiContract(WatermarkStoreContract):
+class TestOverPostgres(WatermarkStoreContract):
     """A peer is a second client, as another process has it."""
+
+    @pytest.fixture
+    async def served(self, on_postgres: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Served]:
+        store = SqlStore(url=await emptied(on_postgres), clock=clock)
+        async with serving(store, tmp_path) as served:
+            yield served
+        await store.aclose()
 
     @pytest.fixture
     async def store(self, served: Served) -> AsyncIterator[WatermarkStore]:
@@ -41,23 +47,3 @@ class ApiContract(WatermarkStoreContract):
         peer = api_store(served.url)
         yield peer
         await peer.aclose()
-
-
-class TestOverPostgres(ApiContract):
-    """As it is used."""
-
-    @pytest.fixture
-    async def served(self, on_postgres: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Served]:
-        store = SqlStore(url=await emptied(on_postgres), clock=clock)
-        async with serving(store, tmp_path) as served:
-            yield served
-        await store.aclose()
-
-
-class TestOverMemory(ApiContract):
-    """As tests use it."""
-
-    @pytest.fixture
-    async def served(self, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Served]:
-        async with serving(MemoryStore(clock=clock), tmp_path) as served:
-            yield served

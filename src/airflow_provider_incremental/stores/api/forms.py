@@ -19,6 +19,7 @@ from airflow_provider_incremental.core.errors import IncrementalError
 from airflow_provider_incremental.stores.api.scalars import (
     ITEMS,
     MARKS,
+    PIECE_NAME,
     VALUE,
     Form,
     MalformedError,
@@ -27,7 +28,6 @@ from airflow_provider_incremental.stores.api.scalars import (
     scalar,
     shown,
 )
-from airflow_provider_incremental.stores.api.schemas import TEXT
 
 __all__ = ["Form", "MalformedError", "form_of", "object_schema", "require_names"]
 
@@ -120,16 +120,18 @@ def _row(forms: list[Form]) -> Form:
 
 
 def _mapping(form: Form) -> Form:
-    text = scalar(str, "")
-
     def encode(value: Any) -> Any:
         return {name: form.encode(each) for name, each in value.items()}
 
     def decode(value: Any, where: str) -> Any:
         pairs = of_kind(dict, value, where).items()
-        return {text.decode(name, f"name in {where}"): form.decode(each, f"{where}.{name}") for name, each in pairs}
+        return {
+            PIECE_NAME.decode(name, f"name in {where}"): form.decode(each, f"{where}.{name}") for name, each in pairs
+        }
 
-    return Form({"type": "object", "additionalProperties": form.schema, "propertyNames": TEXT}, encode, decode)
+    return Form(
+        {"type": "object", "additionalProperties": form.schema, "propertyNames": PIECE_NAME.schema}, encode, decode
+    )
 
 
 def _object(kind: Any, *, strict: bool) -> Form:

@@ -6,7 +6,6 @@ import base64
 import binascii
 import dataclasses
 import datetime as dt
-import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +13,21 @@ from typing import Any
 from airflow_provider_incremental.core import values
 from airflow_provider_incremental.core.batch import FINGERPRINT_BYTES
 from airflow_provider_incremental.core.errors import UnsupportedValueError
-from airflow_provider_incremental.stores.api.schemas import ANY_VALUE, BASE64, FREE_TEXT, INTEGER, NUMBER, TEXT, TIME
+from airflow_provider_incremental.stores.api.schemas import (
+    ANY_VALUE,
+    BASE64,
+    FREE_TEXT,
+    INTEGER,
+    LONGEST_SPAN,
+    SECONDS,
+    TEXT,
+    TIME,
+)
 
-__all__ = ["ITEMS", "MARKS", "VALUE", "Form", "MalformedError", "checked", "of_kind", "scalar", "shown"]
+__all__ = ["ITEMS", "MARKS", "PIECE_NAME", "VALUE", "Form", "MalformedError", "checked", "of_kind", "scalar", "shown"]
 
-_INT64 = 2**63
+_INT62 = 2**62  # with room for sums in databases
+_MOST = 1_000_000
 _LONGEST_SHOWN = 100
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 _FREE = frozenset({"error", "note", "last_error", "source", "cursor"})
@@ -47,6 +56,8 @@ def scalar(kind: Any, name: str) -> Form:
     """Return the form of a type that is no collection; the name of its field tells free texts."""
     if kind is str and name in _FREE:
         return checked(FREE_TEXT, lambda value: isinstance(value, str), "a text")
+    if name in ("id", "limit"):
+        return _NAMED[name]
     if kind is dt.datetime:
         return _TIME
     if kind is bytes:
@@ -75,12 +86,23 @@ def of_kind(kind: type[Any], value: Any, where: str) -> Any:
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64
+    return isinstance(value, int) and not isinstance(value, bool) and -_INT62 <= value < _INT62
 
 
-def _is_number(value: Any) -> bool:
+def _is_storable(value: Any, most: int = 2**31) -> bool:
+    return isinstance(value, str) and not _UNSTORABLE.search(value) and len(value) <= most
+
+
+def _decode_seconds(value: Any, where: str) -> float:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and -_INT64 < value < _INT64 and math.isfinite(value)
+    if not number or not -LONGEST_SPAN <= value <= LONGEST_SPAN:
+        msg = f"{where}={shown(value)} is not a number of seconds, of at most {LONGEST_SPAN:g}"
+        raise MalformedError(msg)
+    return float(value)
+
+
+def _encode_seconds(value: float) -> float:
+    return float(max(-LONGEST_SPAN, min(value, LONGEST_SPAN)))
 
 
 def _decode_value(value: Any, where: str) -> Any:
@@ -141,13 +163,20 @@ MARKS = Form(BASE64, lambda marks: _encode_bytes(b"".join(marks)), _decode_marks
 _TIME = Form(TIME, dt.datetime.isoformat, _decode_time)
 _BYTES = Form(BASE64, _encode_bytes, _decode_bytes)
 _SCALARS = {
-    str: checked(
-        TEXT,
-        lambda value: isinstance(value, str) and not _UNSTORABLE.search(value),
-        "a text that every database can keep (no NUL, no half characters)",
-    ),
+    str: checked(TEXT, _is_storable, "a text that every database can keep (no NUL, no half characters)"),
     bool: checked({"type": "boolean"}, lambda value: isinstance(value, bool), "true or false"),
-    int: checked(INTEGER, _is_int, "a whole number of 64 bits"),
-    float: checked(NUMBER, _is_number, "a finite number"),
+    int: checked(INTEGER, _is_int, "a whole number of at most 62 bits"),
+    float: Form(SECONDS, _encode_seconds, _decode_seconds),
     type(None): checked({"type": "null"}, lambda value: value is None, "null"),
+}
+PIECE_NAME = checked(
+    TEXT | {"maxLength": 250}, lambda value: _is_storable(value, 250), "a name of at most 250 characters"
+)
+_NAMED = {
+    "id": checked(TEXT | {"maxLength": 32}, lambda value: _is_storable(value, 32), "an id of at most 32 characters"),
+    "limit": checked(
+        {"type": "integer", "minimum": 0, "maximum": _MOST},
+        lambda value: _is_int(value) and 0 <= value <= _MOST,
+        f"a number from 0 to {_MOST}",
+    ),
 }

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ANY_VALUE", "BASE64", "FREE_TEXT", "INTEGER", "NUMBER", "TEXT", "TIME"]
+__all__ = ["ANY_VALUE", "BASE64", "FREE_TEXT", "INTEGER", "LONGEST_SPAN", "SECONDS", "TEXT", "TIME"]
 
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string", "pattern": r"^[^\u0000\ud800-\udfff]*$"}
 FREE_TEXT: Schema = {"type": "string"}
-INTEGER: Schema = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
-NUMBER: Schema = {"type": "number", "minimum": -(2**62), "maximum": 2**62}
+INTEGER: Schema = {"type": "integer", "minimum": -(2**62), "maximum": 2**62 - 1}
+LONGEST_SPAN = 3e9
+"""Seconds: 95 years. What is longer is as good as for ever, and no date of a database is that far away."""
+SECONDS: Schema = {"type": "number", "minimum": -LONGEST_SPAN, "maximum": LONGEST_SPAN}
 TIME: Schema = {"type": "string", "format": "date-time"}
 BASE64: Schema = {
     "type": "string",

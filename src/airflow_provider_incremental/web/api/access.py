@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from airflow_provider_incremental.core.batch import Claim
+from airflow_provider_incremental.core.batch import Batch, Claim
 from airflow_provider_incremental.core.errors import IncrementalError
 from airflow_provider_incremental.core.store import Selector
+from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus, DeadBatch, JournalEntry
 from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey
 from airflow_provider_incremental.stores.api.operations import Operation, Scope
 
@@ -26,11 +27,13 @@ class Caller:
     :param name: what the log of writes calls it; keys of operations that are done once are its own.
     :param allows: whether it may do what needs a scope.
     :param namespaces: the only namespaces of watermarks that it may see or touch; None for all.
+    :param vouches: whether it is trusted to name the person who acts; otherwise its own name is added.
     """
 
     name: str
     allows: Callable[[Scope], bool]
     namespaces: frozenset[str] | None = None
+    vouches: bool = False
 
 
 class Auth(Protocol):
@@ -49,16 +52,14 @@ def permitted(caller: Caller, operation: Operation, arguments: dict[str, Any]) -
     if not caller.allows(operation.scope):
         msg = f"{caller.name} may not {operation.name}: it needs the scope {operation.scope}"
         raise ForbiddenError(msg)
-    if caller.namespaces is None:
-        return arguments
-    return {name: _narrowed(caller, caller.namespaces, value) for name, value in arguments.items()}
+    return {name: _narrowed(caller, _signed(caller, value)) for name, value in arguments.items()}
 
 
 def only_visible(caller: Caller, answer: Any) -> Any:
     """Return an answer without watermarks that the caller may not see: who asked for all of them asked for its own."""
     if caller.namespaces is None or not isinstance(answer, list):
         return answer
-    return [each for each in answer if not isinstance(each, Watermark) or each.key.namespace in caller.namespaces]
+    return [each for each in answer if getattr(_named(each), "namespace", None) in (None, *caller.namespaces)]
 
 
 def subject_of(arguments: dict[str, Any]) -> str:
@@ -67,9 +68,16 @@ def subject_of(arguments: dict[str, Any]) -> str:
     return next((str(each) for each in found if each is not None), "the store")
 
 
-def _narrowed(caller: Caller, namespaces: frozenset[str], value: Any) -> Any:
-    meant = _named(value)
-    if meant is None or meant.namespace in namespaces:
+def _signed(caller: Caller, value: Any) -> Any:
+    """Return an act with who did it: whom a caller names is what it says."""
+    if isinstance(value, Act) and value.who != caller.name and not caller.vouches:
+        return replace(value, who=f"{value.who} (as {caller.name})")
+    return value
+
+
+def _narrowed(caller: Caller, value: Any) -> Any:
+    meant, namespaces = _named(value), caller.namespaces
+    if namespaces is None or meant is None or meant.namespace in namespaces:
         return value
     if isinstance(value, Selector) and value.namespace is None and len(namespaces) == 1:
         return replace(value, namespace=next(iter(namespaces)))
@@ -79,8 +87,9 @@ def _narrowed(caller: Caller, namespaces: frozenset[str], value: Any) -> Any:
 
 
 def _named(value: Any) -> WatermarkKey | Selector | None:
-    if isinstance(value, Watermark):
-        return value.key
-    if isinstance(value, Claim):
+    """Return the watermark, or the watermarks, that a value is or is about."""
+    if isinstance(value, (Claim, DeadBatch)):
         return value.batch.key
+    if isinstance(value, (Watermark, Batch, ConsumerStatus, JournalEntry)):
+        return value.key
     return value if isinstance(value, (WatermarkKey, Selector)) else None

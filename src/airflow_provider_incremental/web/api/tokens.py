@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 _PREFIX = "inc_"
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
-_FIELDS = ("name", "hash", "scopes", "namespaces", "expires")
+_FIELDS = ("name", "hash", "scopes", "namespaces", "expires", "vouches")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,7 @@ class Token:
     :param scopes: of ``read``, ``write`` and ``admin``; each has to be named.
     :param namespaces: of watermarks; None for all.
     :param expires: when it is refused from; None for never.
+    :param vouches: whether its holder is trusted to name the person who acts.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Token:
     scopes: frozenset[Scope]
     namespaces: frozenset[str] | None = None
     expires: dt.datetime | None = None
+    vouches: bool = False
 
 
 def new_token() -> str:
@@ -56,7 +58,13 @@ def new_token() -> str:
 
 
 def entry_of(
-    token: str, name: str, scopes: list[Scope], namespaces: list[str] | None = None, expires: dt.datetime | None = None
+    token: str,
+    name: str,
+    scopes: list[Scope],
+    *,
+    namespaces: list[str] | None = None,
+    expires: dt.datetime | None = None,
+    vouches: bool = False,
 ) -> dict[str, Any]:
     """Return what the file of tokens has of a token."""
     entry: dict[str, Any] = {"name": name, "hash": _hash(token), "scopes": scopes}
@@ -64,6 +72,8 @@ def entry_of(
         entry["namespaces"] = namespaces
     if expires is not None:
         entry["expires"] = expires.isoformat()
+    if vouches:
+        entry["vouches"] = True
     return entry
 
 
@@ -108,7 +118,9 @@ class TokenAuth:
         if found is None or (found.expires is not None and found.expires <= self._clock.now()):
             reason = "the token has expired" if found else "give a token: Authorization: Bearer ..."
             raise HTTPException(401, reason, {"WWW-Authenticate": "Bearer"})
-        return Caller(name=found.name, allows=found.scopes.__contains__, namespaces=found.namespaces)
+        return Caller(
+            name=found.name, allows=found.scopes.__contains__, namespaces=found.namespaces, vouches=found.vouches
+        )
 
     def _known(self) -> dict[str, Token]:
         stamp = _stamp(self._path)
@@ -143,6 +155,7 @@ def _token(entry: dict[str, Any]) -> Token:
         scopes=frozenset(scopes),
         namespaces=None if namespaces is None else frozenset(namespaces),
         expires=None if expires is None else dt.datetime.fromisoformat(expires).astimezone(dt.UTC),
+        vouches=entry.get("vouches") is True,
     )
 
 
