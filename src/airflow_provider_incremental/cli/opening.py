@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.migrations.run import check
+from airflow_provider_incremental.stores.registry import has_tables
 from airflow_provider_incremental.wiring.airflow import AirflowNotFoundException
 from airflow_provider_incremental.wiring.stores import is_embedded, open_store_url, store_url
 
-__all__ = ["MEMORY", "opened", "url_of"]
-
-MEMORY = "memory://"
+__all__ = ["opened", "url_of"]
 
 
 def url_of(given: str | None) -> str:
@@ -39,7 +38,7 @@ async def opened(url: str) -> AsyncGenerator[WatermarkStore, None]:
 
     :raises StoreError: when it cannot be reached or its tables are not ready.
     """
-    if not is_embedded(url) and not url.startswith(MEMORY):
+    if not is_embedded(url) and has_tables(url):
         await check(url)  # opening a SQLite file that is not there would make it
     async with open_store_url(url) as store:
         yield store

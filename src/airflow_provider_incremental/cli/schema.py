@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 
-from airflow_provider_incremental.cli.opening import MEMORY, url_of
+from airflow_provider_incremental.cli.opening import url_of
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.migrations import HEAD, run
+from airflow_provider_incremental.stores.registry import has_tables
 from airflow_provider_incremental.stores.sql.engine import shown, store_url
 
 __all__ = ["check", "sql", "upgrade"]
@@ -34,7 +35,11 @@ def sql(given: Namespace) -> str:
 
 def _database(given: Namespace) -> str:
     url = url_of(given.store)
-    if url.startswith(MEMORY):
-        msg = "the store memory:// lives in one process and has no tables: it is for tests"
+    if not has_tables(url):
+        scheme = url.partition("://")[0]
+        msg = (
+            f"the store {scheme}:// has no tables here: memory is for tests, and those behind an API are made where "
+            "the API runs"
+        )
         raise ConfigurationError(msg)
     return url

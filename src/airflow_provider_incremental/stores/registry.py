@@ -12,12 +12,20 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
 
+from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.store import WatermarkStore
+from airflow_provider_incremental.stores.api.address import SCHEMES
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.stores.sql.store import SqlStore
 
-__all__ = ["acquire", "make_store", "release", "shared_store"]
+__all__ = ["GROUP", "acquire", "has_tables", "make_store", "release", "shared_store"]
+
+GROUP = "airflow_provider_incremental.stores"
+"""Of the entry points of stores that other packages bring."""
 
 _MEMORY = "memory"
 
@@ -25,10 +33,20 @@ _MEMORY = "memory"
 def make_store(url: str) -> WatermarkStore:
     """Return a new store for an address, not shared with anybody; nothing connects yet.
 
+    Another package brings a store by an entry point of the group :data:`GROUP`: its name is the scheme, and it
+    leads to a function from an address to a store. The schemes of this package are not to be had.
+
     :param url: as ``[incremental] store`` gives it.
-    :raises ConfigurationError: for a scheme that no store has.
+    :raises ConfigurationError: for a scheme that no store has, or whose package cannot be loaded.
     """
-    return _BACKENDS.get(_scheme(url), _sql_store)(url)
+    scheme = _scheme(url)
+    return (_BACKENDS.get(scheme) or _brought_by_others(scheme) or _sql_store)(url)
+
+
+def has_tables(url: str) -> bool:
+    """Whether the store of an address is a database, whose tables have to be made."""
+    scheme = _scheme(url)
+    return scheme not in _BACKENDS and scheme not in entry_points(group=GROUP).names
 
 
 def acquire(url: str) -> WatermarkStore:
@@ -126,14 +144,32 @@ def _scheme(url: str) -> str:
     return url.partition("://")[0].lower()
 
 
+def _brought_by_others(scheme: str) -> Callable[[str], WatermarkStore] | None:
+    for entry in entry_points(group=GROUP, name=scheme):
+        try:
+            make: Callable[[str], WatermarkStore] = entry.load()
+        except Exception as error:  # whatever the package's modules do when they are loaded
+            msg = f"the store of {scheme}:// is brought by {entry.value}, which cannot be loaded: {describe(error)}"
+            raise ConfigurationError(msg) from error
+        return make
+    return None
+
+
 def _memory_store(_: str) -> WatermarkStore:
     return MemoryStore()
+
+
+def _api_store(url: str) -> WatermarkStore:
+    # Loaded when it is needed: most processes have no use for an HTTP client.
+    module = import_module("airflow_provider_incremental.stores.api.store")
+    store: WatermarkStore = module.api_store(url)
+    return store
 
 
 def _sql_store(url: str) -> WatermarkStore:
     return SqlStore(url=url)
 
 
-_BACKENDS: dict[str, Callable[[str], WatermarkStore]] = {_MEMORY: _memory_store}
-"""Backends by scheme; what is not here is SQL, which knows its own schemes and refuses all others."""
+_BACKENDS: dict[str, Callable[[str], WatermarkStore]] = {_MEMORY: _memory_store, **dict.fromkeys(SCHEMES, _api_store)}
+"""Our backends by scheme. What neither is here nor brought by others is SQL, which refuses schemes that it has not."""
 _registry = _Registry()

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode, urlsplit
 
 from asgiref.sync import sync_to_async
 from sqlalchemy.engine import URL
@@ -29,6 +30,7 @@ __all__ = ["embedded_path", "is_embedded", "open_store", "open_store_url", "say_
 log = logging.getLogger(__name__)
 
 _BY_CONNECTION = "conn:"
+_API_PATH = "/incremental/api"  # of Airflow's api-server
 _SCHEMES = {"postgres": "postgresql", "mysql": "mysql", "sqlite": "sqlite"}
 
 
@@ -99,11 +101,13 @@ def _say_embedded_once() -> None:
 
 def _connection_url(conn_id: str) -> str:
     connection = get_connection(conn_id)
+    if connection.conn_type == "http":
+        return _api_url(connection)
     scheme = _SCHEMES.get(connection.conn_type or "")
     if scheme is None:
         msg = (
             f"[incremental] store = conn:{conn_id} is a connection of type {connection.conn_type!r}; "
-            f"a store can be kept in {', '.join(_SCHEMES)}"
+            f"a store can be kept in {', '.join(_SCHEMES)}, or be reached by http"
         )
         raise ConfigurationError(msg)
     if scheme == "sqlite":
@@ -122,6 +126,21 @@ def _connection_url(conn_id: str) -> str:
         query=options,
     )
     return url.render_as_string(hide_password=False)
+
+
+def _api_url(connection: Connection) -> str:
+    """Of a connection of type http, as Airflow's hook reads it: the host may be a whole URL, the schema is a protocol.
+
+    Without a login, the password is the token. Extras: ``path`` and the options of :class:`stores.api.address.Address`.
+    """
+    host = connection.host or "localhost"
+    place = urlsplit(host if "://" in host else f"{connection.schema or 'https'}://{host}")
+    port = f":{connection.port}" if connection.port and not place.port else ""
+    path = connection.extra_dejson.get("path") or place.path or _API_PATH
+    who = ":".join(quote(each or "", safe="") for each in (connection.login, connection.password))
+    options = urlencode(named_extras(connection, ("token_file", "token_url", "ca_file", "timeout")))
+    url = f"api+{place.scheme}://{who}@{place.netloc}{port}/{path.strip('/')}"
+    return f"{url}?{options}" if options else url
 
 
 def _file_url(path: str | Path) -> str:

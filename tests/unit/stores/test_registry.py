@@ -33,6 +33,46 @@ def nothing_left() -> Iterator[None]:
     assert [place for place in registry._registry._shared if not place[2].startswith("memory:")] == []
 
 
+def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, place: str) -> None:
+    """Install a package that brings a store."""
+    package = tmp_path / "brought-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{scheme} = {place}\n")
+    (tmp_path / "brought.py").write_text(
+        "from airflow_provider_incremental.stores.memory import MemoryStore\n"
+        "def make(url):\n    return MemoryStore(identity=url)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+async def test_a_package_brings_a_store_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its function gets the address; there are no tables to make."""
+    bring(tmp_path, monkeypatch, "ledger", "brought:make")
+    assert await make_store("ledger://somewhere/else").identity() == "ledger://somewhere/else"
+    assert not registry.has_tables("ledger://somewhere/else")
+
+
+async def test_a_package_cannot_take_our_schemes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is installed, memory stays memory."""
+    bring(tmp_path, monkeypatch, "memory", "brought:make")
+    assert await make_store("memory://").identity() != "memory://"
+
+
+def test_a_package_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says which scheme and which module."""
+    bring(tmp_path, monkeypatch, "ledger", "not_there:make")
+    with pytest.raises(ConfigurationError, match="ledger:// is brought by not_there:make"):
+        make_store("ledger://")
+
+
+def test_an_api_is_a_store_without_tables_here() -> None:
+    """Nobody runs migrations through it."""
+    assert repr(make_store("api+https://:token@host/path")) == "<ApiStore https://host/path>"
+    assert not registry.has_tables("api+https://:token@host/path")
+    assert registry.has_tables("postgresql://db/watermarks")
+
+
 def connections(store: WatermarkStore) -> int:
     """How many connections a store has open."""
     assert isinstance(store, SqlStore)

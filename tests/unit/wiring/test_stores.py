@@ -43,6 +43,25 @@ def test_a_connection_becomes_an_address(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("parts", "url"),
     [
+        ({"host": "af.example"}, "api+https://me:p%2Fw@af.example/incremental/api"),
+        ({"host": "af.example", "schema": "http", "port": 8080}, "api+http://me:p%2Fw@af.example:8080/incremental/api"),
+        ({"host": "https://af.example/air/flow/"}, "api+https://me:p%2Fw@af.example/air/flow"),
+        ({"host": "http://af.example:8080", "port": 8080}, "api+http://me:p%2Fw@af.example:8080/incremental/api"),
+        (
+            {"host": "h", "login": None, "extra": {"path": "/", "timeout": 5, "ca_file": "/c a", "proxy": "x"}},
+            "api+https://:p%2Fw@h/?ca_file=%2Fc+a&timeout=5",
+        ),
+    ],
+)
+def test_an_http_connection_becomes_an_api(monkeypatch: pytest.MonkeyPatch, parts: dict[str, object], url: str) -> None:
+    """As Airflow's own HTTP hook reads it; of the extras, those that are named."""
+    connection(monkeypatch, **{"conn_type": "http", "login": "me", "password": "p/w", **parts})
+    assert store_url() == url
+
+
+@pytest.mark.parametrize(
+    ("parts", "url"),
+    [
         ({"conn_type": "postgres", "host": "/run/pg"}, "postgresql://me@/db?host=%2Frun%2Fpg"),
         ({"conn_type": "postgres", "host": "::1", "port": 5433}, "postgresql://me@[::1]:5433/db"),
         ({"conn_type": "mysql", "host": "/run/my.sock"}, "mysql://me@/db?unix_socket=%2Frun%2Fmy.sock"),

@@ -67,7 +67,8 @@ class Connection:
         found = await asyncio.to_thread(_json, text) if len(text) > BIG else _json(text)
         if status == _DONE and isinstance(found, dict) and isinstance(found.get("results"), list):
             return _answers(found["results"], len(calls), len(text), self._address.base)
-        return [Answer(status, self._refusal(status, found), _seconds(headers.get("Retry-After")))] * len(calls)
+        refused = 0 if status == _DONE else status
+        return [Answer(refused, self._refusal(status, found), _seconds(headers.get("Retry-After")))] * len(calls)
 
     async def aclose(self) -> None:
         """Close every connection."""

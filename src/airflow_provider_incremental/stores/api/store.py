@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from airflow_provider_incremental.core.batch import Claim
-from airflow_provider_incremental.core.errors import StoreNotMigratedError, StoreUnavailableError
+from airflow_provider_incremental.core.errors import StoreError, StoreNotMigratedError, StoreUnavailableError
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.api.address import Address
 from airflow_provider_incremental.stores.api.calls import Answer, Courier
 from airflow_provider_incremental.stores.api.connection import AWAY, Connection
 from airflow_provider_incremental.stores.api.operations import OPERATIONS, Operation
 from airflow_provider_incremental.stores.api.problems import error_of
+from airflow_provider_incremental.stores.api.scalars import MalformedError
 from airflow_provider_incremental.stores.api.text import BIG, call_text, is_big
 
 __all__ = ["ApiStore", "api_store"]
@@ -103,7 +104,11 @@ class ApiStore:
             return _away(f"the store {self._address.base} did not answer in {self._address.timeout:g} s")
 
     async def _returned(self, operation: Operation, answer: Answer) -> Any:
-        return await _apart(operation.answer.decode, answer.content, "answer", big=answer.size > BIG)
+        try:
+            return await _apart(operation.answer.decode, answer.content, "answer", big=answer.size > BIG)
+        except MalformedError as error:
+            msg = f"the store {self._address.base} answered {operation.name} in a way that is not understood: {error}"
+            raise StoreError(msg) from error
 
 
 def api_store(url: str) -> WatermarkStore:

@@ -25,7 +25,7 @@ _DRIVERS = {
     "mariadb": ("mysql+aiomysql", {"aiomysql", "pymysql", "mysqldb", "mysqlconnector", "mariadbconnector"}),
     "sqlite": ("sqlite+aiosqlite", {"aiosqlite", "pysqlite"}),
 }
-_KNOWN = "postgresql://, mysql://, mariadb://, sqlite:///, memory://"
+_KNOWN = "postgresql://, mysql://, mariadb://, sqlite:///, api+https://, memory://"
 
 _POOL_SIZE = 5
 _POOL_OVERFLOW = 10
