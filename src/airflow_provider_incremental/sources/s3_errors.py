@@ -106,6 +106,7 @@ _BY_CLASS = {
     "ResponseStreamingError": _TORN,
     "IncompleteReadError": _TORN,
     "ClientPayloadError": _TORN,
+    "ConnectionClosedError": _TORN,
     "HTTPClientError": _NO_ANSWER,
     "ConnectionError": _NO_ANSWER,
     "OSError": _NO_ANSWER,
