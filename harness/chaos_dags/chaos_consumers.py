@@ -45,6 +45,7 @@ payments = incremental_asset(
     SQLIncrementalQueryTrigger,
     conn_id="shop",
     sql="SELECT id, amount, 0 AS revision FROM public.payments",
+    unique=True,
     cursor="id",
     **{**PACE, "poll_interval": 12 + EDITED / 1000},
 )

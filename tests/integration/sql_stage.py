@@ -86,6 +86,7 @@ class Database:
         """Return a source; what is not given is as for a table ``orders`` with the cursor ``updated_at, id``."""
         if "sql" not in arguments:
             arguments.setdefault("table", "orders")
+        arguments.setdefault("unique", "sql" in arguments)
         selection = check_sql_arguments(**{"cursor": ["updated_at", "id"], "settle": 0.0, **arguments})
         return SqlRowSource(reader=reader or self.reader(), conn_id="shop", selection=selection)
 

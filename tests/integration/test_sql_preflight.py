@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
+from airflow_provider_incremental.sources.sql_postgres import PostgresReader
 from airflow_provider_incremental.sources.sql_preflight import MANY_ROWS, Preflight, advice, preflight
 from airflow_provider_incremental.testing.fakes import FakeClock
-from tests.integration.sql_stage import NOON, Database, make_orders, order
+from tests.integration.sql_stage import NOON, Database, answering, arguments_of, make_orders, order
 
 
 async def looked(database: Database, **arguments: Any) -> Preflight:
-    selection = check_sql_arguments(**{"table": "orders", "cursor": ["updated_at", "id"], **arguments})
+    unique = arguments.get("sql") is not None
+    given = {"table": "orders", "cursor": ["updated_at", "id"], "unique": unique, **arguments}
+    selection = check_sql_arguments(**given)
     return await preflight(database.reader(), selection)
 
 
@@ -45,7 +48,9 @@ async def test_a_table_that_is_fit_has_nothing_but_ok(watched: Database) -> None
     found = await looked(watched)
     assert found.ok
     assert found.ddl == []
-    assert levels(found) == dict.fromkeys(("access", "types", "uniqueness", "nulls", "index", "clock"), "ok")
+    told = "warning" if watched.kind == "sqlite" else "ok"
+    expected = dict.fromkeys(("access", "types", "uniqueness", "nulls", "index", "clock"), "ok")
+    assert levels(found) == {**expected, "visibility": told}
     assert "orders_at" in message(found, "index")
 
 
@@ -207,3 +212,25 @@ async def test_advice_for_the_status_only_where_it_matters(watched: Database) ->
         assert "no index gives the rows" in told
         watched.execute("CREATE INDEX orders_at ON orders (updated_at, id)")
         assert await advice(watched.reader(), plan) is None
+
+
+async def test_whether_open_transactions_can_be_seen_is_told(watched_postgres: Database) -> None:
+    """A cursor that needs no look is in order; a user who may not look is an error, with the GRANT."""
+    make_orders(watched_postgres)
+    watched_postgres.execute(
+        "ALTER TABLE orders ADD xid xid8 NOT NULL DEFAULT pg_current_xact_id()",
+        "CREATE USER blinded PASSWORD 'x'",
+        "GRANT SELECT ON orders TO blinded",
+    )
+    reader = PostgresReader(
+        arguments=answering(arguments_of(watched_postgres.url) | {"user": "blinded", "password": "x"})
+    )
+    for cursor, level, told in (
+        (["xid", "id"], "ok", "begins with their transaction"),
+        (["id"], "error", "GRANT pg_read_all_stats TO blinded"),
+    ):
+        found = await preflight(reader, check_sql_arguments(table="orders", cursor=cursor))
+        assert levels(found)["visibility"] == level
+        assert told in message(found, "visibility")
+    await reader.aclose()
+    watched_postgres.execute("DROP OWNED BY blinded", "DROP USER blinded")

@@ -37,6 +37,49 @@ async def test_a_query_with_parameters_is_watched_like_a_table(orders: Database)
     assert list(watcher.items[0].values()) == [1, stamp(orders, NOON), "it's 1", "100% :sure"]
 
 
+async def test_a_condition_with_parameters_is_watched_like_a_table(orders: Database) -> None:
+    """Rows that do not meet it are not there, wherever they lie; a value that looks like SQL is a value."""
+    orders.insert("orders", [order(number, name=name) for number, name in enumerate(("a", "b", "b", "a' OR '1'='1"))])
+    watcher = Watcher(
+        lambda: orders.source(cursor="id", where="name = :name OR name = ':b' -- not b", parameters={"name": "b"}),
+        limit=1,
+    )
+    assert await watcher.drain() != []
+    assert watcher.ids == [1, 2]
+    assert (await orders.source(cursor="id", where="name = 'b'").latest()).cursor == (2,)
+    odd = orders.source(cursor="id", where="name = :name", parameters={"name": "a' OR '1'='1"})
+    assert [item["id"] for item in (await odd.poll(None, 10, frozenset())).items] == [3]
+
+
+async def test_46_rows_without_a_value_are_skipped_counted_and_come_with_one(database: Database) -> None:
+    """With null_cursor="skip" a NULL stops nothing and is no position; the row comes when it has a value."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, n int)")
+    database.execute("INSERT INTO orders VALUES (1, NULL), (2, 1), (3, NULL), (4, 2)")
+    source = database.source(cursor=["n", "id"], null_cursor="skip", where="id < 100")
+    watcher = Watcher(lambda: source, limit=1)
+    await watcher.drain()
+    assert watcher.ids == [2, 4]
+    assert watcher.note is not None
+    assert "skipped: 2 rows have NULL in a cursor column (n)" in watcher.note
+    database.execute("UPDATE orders SET n = 3 WHERE id = 1", "UPDATE orders SET n = 3 WHERE id = 3")
+    await watcher.drain()
+    assert watcher.ids == [2, 4, 1, 3]
+    await watcher.poll()
+    await watcher.poll()
+    assert watcher.note is None
+
+
+async def test_unique_is_the_users_word_for_a_table_without_a_key(database: Database) -> None:
+    """It stands in for a key; rows that belie it are found out."""
+    database.execute("CREATE TABLE orders (id int NOT NULL)", "INSERT INTO orders VALUES (1), (2)")
+    watcher = Watcher(lambda: database.source(cursor="id", unique=True))
+    await watcher.drain()
+    assert watcher.ids == [1, 2]
+    database.execute("INSERT INTO orders VALUES (3), (3)")
+    with pytest.raises(SourceError, match="two rows have the same cursor"):
+        await watcher.drain()
+
+
 async def test_range_delivers_bounds_and_a_count(orders: Database) -> None:
     """With payload="range" a batch has no items; its cursor and its count are those of the rows."""
     orders.insert("orders", [order(number) for number in range(5)])

@@ -18,6 +18,7 @@ def look(given: Namespace) -> tuple[str, int]:
     """Look at a table or a query before it is watched; the status is 1 when it could not be polled."""
     cursor = [name.strip() for word in given.cursor for name in word.split(",") if name.strip()]
     arguments = {"table": given.table, "sql": given.sql, "cursor": cursor, "timezone": given.timezone}
+    arguments["unique"] = given.sql is not None
     found = preflight(given.conn_id, **arguments)
     text = as_json(_json(found)) if given.output == "json" else _lines(found)
     return text, 0 if found.ok else 1

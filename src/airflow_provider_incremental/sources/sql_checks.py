@@ -30,20 +30,33 @@ class RowChecks:
     def __init__(self, *, reader: SqlReader, selection: SqlSelection) -> None:
         self._reader = reader
         self._selection = selection
+        self.skipped: str | None = None
         self._idle = 0
         self._note: str | None = None
         self._numbered: Plan | None = None
 
-    async def refuse_nulls(self, plan: Plan) -> None:
-        """Refuse rows without a place in the order, which would never be found."""
-        statement = plan.keyset.nulls
-        if statement is None or not await self._fetch(statement):
+    async def look_for_nulls(self, plan: Plan, *, counted: bool = False) -> None:
+        """Refuse rows without a place in the order, which would never be found; or count them, where they are skipped.
+
+        :param counted: whether skipped rows are counted again.
+        """
+        statement, skipped = plan.keyset.nulls, self._selection.null_cursor == "skip"
+        if statement is None:
+            self.skipped = None
+            return
+        if skipped and not counted:
+            return
+        self.skipped = None
+        if not await self._fetch(statement):
             return
         ((count,),) = await self._fetch(plan.keyset.count_nulls())
         names = ", ".join(column.name for column in plan.cursor if column.nullable)
+        if skipped:
+            self.skipped = f"skipped: {count} rows have NULL in a cursor column ({names}); they come with a value"
+            return
         msg = (
             f"{plan.where}: {count} rows have NULL in a cursor column ({names}), and so no place in the order. Fill "
-            f"them and declare the column NOT NULL, or leave them out with sql='SELECT ... WHERE ... IS NOT NULL'"
+            "them and declare the column NOT NULL, or leave them out with null_cursor='skip'"
         )
         raise SourceError(msg)
 
@@ -84,6 +97,7 @@ class RowChecks:
             self._note = None
         elif not (self._idle & (self._idle - 1) and self._idle % _RARELY):
             self._note = await self._numbers(plan, position) or await self._ahead(plan)
+            await self.look_for_nulls(plan, counted=True)
         return self._note
 
     async def _ahead(self, plan: Plan) -> str | None:

@@ -13,8 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from airflow_provider_incremental.core.errors import SourceError
-from airflow_provider_incremental.sources.sql_arguments import EDGE_NAMES
 from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind
+from airflow_provider_incremental.sources.sql_texts import EDGE_NAMES
 
 __all__ = ["Expression", "as_stamp", "instant_before"]
 

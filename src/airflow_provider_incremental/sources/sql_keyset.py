@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from airflow_provider_incremental.sources.sql_arguments import EDGE_NAMES, OWN_NAMES, SqlSelection
+from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_columns import Column
+from airflow_provider_incremental.sources.sql_texts import EDGE_NAMES, OWN_NAMES
 
 __all__ = ["EdgeForm", "Keyset", "Statement", "columns_of", "edge_parameters", "low_parameters", "sample_of"]
 
@@ -75,6 +76,8 @@ class Keyset:
         self._relation = _relation(selection, [column.name for column in columns])
         self._delivered = [self._selected(column) for column in columns]
         self._cursor = [self._relation.c[column.name] for column in cursor]
+        condition = selection.condition_to_bind
+        self._filter: list[Any] = [] if condition is None else [sa.text(condition)]
         self._nullable = [self._relation.c[column.name] for column in cursor if column.nullable]
         self.nulls = (
             self._limited(sa.select(sa.literal_column("1")).where(self._is_null()), 1) if self._nullable else None
@@ -111,7 +114,7 @@ class Keyset:
     def ahead(self, instant: Expression) -> Statement:
         """Return the query of the greatest value of the first cursor column, where that is later than an instant."""
         first = self._cursor[0]
-        return self._limited(sa.select(first).where(first > instant).order_by(first.desc()), 1)
+        return self._limited(sa.select(first).where(*self._filter, first > instant).order_by(first.desc()), 1)
 
     def count(self, most: int) -> Statement:
         """Return the query of how many rows there are, up to a number."""
@@ -123,7 +126,7 @@ class Keyset:
         return sa.select(sa.func.count()).select_from(self._relation).where(self._is_null())
 
     def _is_null(self) -> Expression:
-        return sa.or_(*(column.is_(None) for column in self._nullable))
+        return sa.and_(*self._filter, sa.or_(*(column.is_(None) for column in self._nullable)))
 
     def _selected(self, column: Column) -> Expression:
         source: Expression = self._relation.c[column.name]
@@ -141,7 +144,7 @@ class Keyset:
 
     def _in_order(self) -> list[Expression]:
         # A comparison of rows is decided by the first column that differs: a NULL behind it would slip through.
-        return [column.is_not(None) for column in self._nullable]
+        return [*self._filter, *(column.is_not(None) for column in self._nullable)]
 
     def _after(self, given: int) -> list[Expression]:
         return [self._above_low(given)] if given else []

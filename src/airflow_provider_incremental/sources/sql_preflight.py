@@ -19,6 +19,7 @@ from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_clock import instant_before
 from airflow_provider_incremental.sources.sql_columns import Column, Kind
+from airflow_provider_incremental.sources.sql_edge import UpperEdge
 from airflow_provider_incremental.sources.sql_explain import explained
 from airflow_provider_incremental.sources.sql_indexes import index_ddl, indexes_of, served
 from airflow_provider_incremental.sources.sql_keyset import low_parameters
@@ -137,9 +138,10 @@ async def _nulls(reader: SqlReader, plan: Plan, _: Clock | None) -> Steps:
     if count:
         msg = (
             f"{count} rows have NULL in a cursor column ({names}), and so no place in the order. Fill them and declare "
-            "the column NOT NULL, or leave them out with sql='SELECT ... WHERE ... IS NOT NULL'"
+            "the column NOT NULL, or leave them out with null_cursor='skip'"
         )
-        yield Finding(check="nulls", level="error", message=msg)
+        skipped = plan.selection.null_cursor == "skip"
+        yield Finding(check="nulls", level="warning" if skipped else "error", message=msg)
     elif plan.shape.keys is None:
         yield _ok("nulls", f"no row has NULL in ({names})")
     else:
@@ -189,6 +191,25 @@ async def _by_plan(reader: SqlReader, plan: Plan) -> Finding:
     does = [f"reads all of {name}" for name in told.scanned] + (["sorts what it has read"] if told.sorts else [])
     remedy = "give the tables an index on the columns that the cursor comes from, and ANALYZE them"
     return _warning("plan", f"at each poll PostgreSQL {' and '.join(does)} ({how}); {remedy}")
+
+
+async def _visibility(reader: SqlReader, plan: Plan, _: Clock | None) -> Steps:
+    if plan.edge_form is None:
+        if plan.cursor[0].kind is Kind.XID:
+            yield _ok("visibility", "rows that commit late are not missed: the cursor begins with their transaction")
+        else:
+            msg = (
+                "no transactions are looked at: a row that commits late is missed, unless it has a stamp and settle is "
+                "longer than its transaction takes"
+            )
+            yield _warning("visibility", msg)
+        return
+    try:
+        await UpperEdge(reader=reader, plan=plan, clock=SystemClock()).check()
+    except SourceError as error:
+        yield Finding(check="visibility", level="error", message=str(error))
+    else:
+        yield _ok("visibility", "rows that commit late are waited for: the open transactions can be seen")
 
 
 async def _clock(reader: SqlReader, plan: Plan, clock: Clock | None) -> Steps:
@@ -241,6 +262,7 @@ def _warning(check: str, message: str) -> Finding:
 
 _STEPS: dict[str, Callable[[SqlReader, Plan, Clock | None], Steps]] = {
     "nulls": _nulls,
+    "visibility": _visibility,
     "index": _index,
     "clock": _clock,
 }

@@ -49,7 +49,7 @@ def refusals(selection: SqlSelection, shape: Shape) -> Iterator[Refusal]:
         return
     for name in selection.cursor:
         yield from _unorderable(place, known[name], empty=shape.empty)
-    if shape.keys is not None:
+    if shape.keys is not None and not selection.unique:
         yield from _without_total_order(place, selection, known, shape.keys)
     if looks_at_transactions(selection, shape.dialect):
         yield from _blind(place, known[selection.cursor[0]], shape)
@@ -87,7 +87,7 @@ def _without_total_order(
         problem = "no primary key and no unique index lies within these columns, so that two rows could share a place"
         add = f"add the column(s) {offered[0]} at the end" if offered else "add a primary key or a unique index"
         problem += f" and a limit would lose one; {add}"
-    msg = f"cursor={cursor!r} gives {place} no total order: {problem}, or watch a query whose cursor is unique"
+    msg = f"cursor={cursor!r} gives {place} no total order: {problem}, or give unique=True if no two rows agree in it"
     yield Refusal("uniqueness", msg)
 
 

@@ -89,9 +89,9 @@ class SqlRowSource(Source):
             if not more:
                 self._edge = None
                 more = old_edge is not None  # while it was read up to, more may have come
-                await self._checks.refuse_nulls(plan)
+                await self._checks.look_for_nulls(plan)
             waiting = await self._checks.note_on_waiting(plan, position, found=bool(rows))
-            note = "; ".join(filter(None, (self._edges_note, waiting))) or None
+            note = "; ".join(filter(None, (self._edges_note, waiting, self._checks.skipped))) or None
             if not rows:
                 return Found(high=low, more=more, note=note)
             items = await self._items(plan, rows[:limit]) if self._selection.payload == "rows" else ()
@@ -145,7 +145,7 @@ class SqlRowSource(Source):
             if plan.edge_form is not None:
                 self._edges = UpperEdge(reader=self._reader, plan=plan, clock=self._clock)
                 await self._edges.check()
-        await self._checks.refuse_nulls(plan)
+        await self._checks.look_for_nulls(plan, counted=True)
         return plan
 
     def _position(self, plan: Plan, low: Cursor) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 import datetime as dt
 import inspect
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -26,6 +27,9 @@ STORED = "stored"
 """The argument that tells stored arguments from an author's; its value is the version of their form."""
 
 _FORM = 1
+
+_MAPPING = "mapping:"
+"""How the text of a dictionary begins."""
 
 Arguments = dict[str, Any]
 
@@ -50,7 +54,7 @@ class RebuildableTrigger(abc.ABCMeta):
         trigger: Any
         try:
             with contained():
-                trigger = super().__call__(**known)
+                trigger = super().__call__(**{name: _restored(value) for name, value in known.items()})
             fault = None
         except Exception as error:
             unfinished: Any = cls
@@ -108,7 +112,24 @@ def canonical(cls: type, args: tuple[Any, ...], kwargs: Arguments) -> Arguments:
 
 
 def plain(cls: type, name: str, value: Any) -> Any:
-    """Return a value as a scalar, or a list of scalars: all that every release of Airflow hands on unharmed."""
+    """Return a value as a scalar, or a list of scalars: all that every release of Airflow hands on unharmed.
+
+    A dictionary of those becomes a text, which :func:`_restored` reads.
+    """
+    if isinstance(value, Mapping) and all(isinstance(each, str) for each in value):
+        return _MAPPING + json.dumps({each: _flat(cls, name, inner) for each, inner in value.items()}, sort_keys=True)
+    if isinstance(value, str) and value.startswith(_MAPPING):
+        return _MAPPING + json.dumps(value)
+    return _flat(cls, name, value)
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith(_MAPPING):
+        return json.loads(value.removeprefix(_MAPPING))
+    return value
+
+
+def _flat(cls: type, name: str, value: Any) -> Any:
     if isinstance(value, dt.timedelta):
         seconds = value.total_seconds()
         return int(seconds) if seconds.is_integer() else seconds
@@ -125,8 +146,8 @@ def _scalar(cls: type, name: str, value: Any) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     msg = (
-        f"{cls.__name__}: {name}={value!r} cannot be kept by Airflow; give text, a number, a timedelta, or a list of "
-        "those (a point in time as ISO 8601 text)"
+        f"{cls.__name__}: {name}={value!r} cannot be kept by Airflow; give text, a number, a timedelta, or a list or a "
+        "dictionary by name of those (a point in time as ISO 8601 text)"
     )
     raise ConfigurationError(msg)
 

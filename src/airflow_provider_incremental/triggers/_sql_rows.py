@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.source import Source
-from airflow_provider_incremental.sources.sql_arguments import Payload, SqlSelection, Visibility, check_sql_arguments
+from airflow_provider_incremental.sources.sql_arguments import (
+    NullCursor,
+    Payload,
+    SqlSelection,
+    Visibility,
+    check_sql_arguments,
+)
 from airflow_provider_incremental.sources.sql_notify import check_channel
 from airflow_provider_incremental.sources.sql_source import SqlSource
 from airflow_provider_incremental.triggers._base import IncrementalTrigger, TriggerOptions
@@ -32,7 +38,13 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
     :param sql: a query without a condition on the cursor, an ORDER BY or a LIMIT of its own: it is read as
         ``SELECT ... FROM (sql)``. This text is trusted, and sent as it is.
     :param cursor: the columns that give the rows their order, such as ``["updated_at", "id"]``. No two rows may agree
-        in all of them: for a table the last one must be its key, for a query you promise it.
+        in all of them.
+    :param unique: your word that no two rows agree in the cursor's columns: a query needs it, a table has its keys.
+    :param where: a condition that rows meet for good, such as ``"status = :status"``. This text is trusted, too.
+    :param parameters: values of ``:name`` in ``sql`` or ``where``, which the driver binds: texts, numbers, booleans,
+        None, and lists of them.
+    :param null_cursor: what becomes of rows with NULL in a cursor column: ``"error"`` (the default), or ``"skip"`` to
+        leave them out, counted in the watermark's status, until they have a value.
     :param columns: what to deliver of each row, with the cursor columns among it; by default every column.
     :param payload: ``"rows"`` (the default), or ``"range"`` for bounds and a count only: the consumer reads for itself.
     :param start: ``"earliest"`` (the default), ``"latest"``, or a value for each cursor column (times in ISO 8601):
@@ -70,6 +82,10 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
         cursor: str | Sequence[str],
         table: str | None = None,
         sql: str | None = None,
+        unique: bool = False,
+        where: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        null_cursor: NullCursor = "error",
         columns: Sequence[str] | None = None,
         payload: Payload = "rows",
         max_rows: int = 1000,
@@ -85,6 +101,10 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
             cursor=cursor,
             table=table,
             sql=sql,
+            unique=unique,
+            where=where,
+            parameters=parameters,
+            null_cursor=null_cursor,
             columns=columns,
             payload=payload,
             max_rows=max_rows,

@@ -13,7 +13,7 @@ from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
 
 TABLE = {"table": "orders", "cursor": ["updated_at", "id"]}
-QUERY = {"sql": "SELECT * FROM orders", "cursor": ["updated_at", "id"]}
+QUERY = {"sql": "SELECT * FROM orders", "cursor": ["updated_at", "id"], "unique": True}
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,24 @@ QUERY = {"sql": "SELECT * FROM orders", "cursor": ["updated_at", "id"]}
         (QUERY | {"parameters": {"day": 1}}, "sql has no ':day'"),
         (QUERY | {"sql": "SELECT ':day', a::day -- :day", "parameters": {"day": 1}}, "sql has no ':day'"),
         (QUERY | {"sql": "SELECT :cursor_low_0", "parameters": {"cursor_low_0": 1}}, "are taken; choose others"),
+        (QUERY | {"unique": False}, "unique=False cannot be used; a query has no key that says so: give unique=True"),
+        (
+            QUERY | {"sql": "SELECT * FROM t ORDER BY id"},
+            "it ends with ORDER BY.*the order of a poll is that of the cursor",
+        ),
+        (QUERY | {"sql": "SELECT * FROM t WHERE a IN (1) limit 5"}, "it ends with LIMIT.*max_rows.*leave it out"),
+        (QUERY | {"sql": "SELECT * FROM t LIMIT :n", "parameters": {"n": 1}}, "it ends with LIMIT"),
+        (QUERY | {"sql": "SELECT * FROM t offset 3"}, "it ends with OFFSET"),
+        (QUERY | {"sql": "SELECT * FROM t FETCH FIRST 5 ROWS ONLY"}, "it ends with FETCH FIRST"),
+        (QUERY | {"sql": "DELETE FROM t RETURNING id"}, "it begins with DELETE"),
+        (TABLE | {"where": " "}, "where=' ' cannot be used; give the text of one condition"),
+        (TABLE | {"where": "a = 1; DROP TABLE t"}, "where=.*semicolon"),
+        (TABLE | {"where": "a = 1", "parameters": {"b": 1}}, "where has no ':b'"),
+        (TABLE | {"parameters": 5, "where": "a = :a"}, "parameters=5 cannot be used; give a dictionary"),
+        (TABLE | {"null_cursor": "include"}, "null_cursor='include' cannot be used; give one of 'error', 'skip'"),
+        (TABLE | {"visibility": "all"}, "visibility='all' cannot be used; give one of 'committed', 'none'"),
+        (TABLE | {"max_hold": -1}, "max_hold=-1 cannot be used; give a number of seconds"),
+        (TABLE | {"max_hold": 1, "visibility": "none"}, "max_hold=1 cannot be used; with visibility='none'"),
         (TABLE | {"payload": "row"}, "payload='row' cannot be used; give one of 'rows', 'range'"),
         (TABLE | {"max_rows": 0}, "max_rows=0 cannot be used"),
         (TABLE | {"max_rows": True}, "max_rows=True"),
@@ -72,7 +90,7 @@ def test_what_cannot_be_used_is_refused_with_name_value_and_remedy(arguments: di
 )
 def test_semicolons_and_colons_in_texts_names_and_comments_are_none(sql: str) -> None:
     """What only looks like a second statement or a parameter is sent as it is."""
-    selection = check_sql_arguments(sql=f"{sql}\n, :day", parameters={"day": 1}, cursor="id")
+    selection = check_sql_arguments(unique=True, sql=f"{sql}\n, :day", parameters={"day": 1}, cursor="id")
     compiled = sa.text(selection.text_to_bind).compile()
     assert str(compiled) == f"{sql}\n, :day"
     assert compiled.params == {"day": None}
@@ -94,9 +112,9 @@ def test_what_stands_before_the_last_dot_is_the_schema(table: str, parts: tuple[
 
 def test_a_query_is_the_same_whatever_its_indentation_and_another_with_other_values() -> None:
     """What a watermark watches does not change when a query is laid out anew; its parameters belong to it."""
-    one = check_sql_arguments(sql="SELECT *\n  FROM t WHERE a = :a", parameters={"a": 1}, cursor="id")
-    same = check_sql_arguments(sql=" SELECT * FROM t\n\n WHERE a = :a ", parameters={"a": 1}, cursor="id")
-    other = check_sql_arguments(sql="SELECT * FROM t WHERE a = :a", parameters={"a": 2}, cursor="id")
+    one = check_sql_arguments(unique=True, sql="SELECT *\n  FROM t WHERE a = :a", parameters={"a": 1}, cursor="id")
+    same = check_sql_arguments(unique=True, sql=" SELECT * FROM t\n\n WHERE a = :a ", parameters={"a": 1}, cursor="id")
+    other = check_sql_arguments(unique=True, sql="SELECT * FROM t WHERE a = :a", parameters={"a": 2}, cursor="id")
     assert one.name == same.name == "query:56289f096e7b045c"
     assert other.name != one.name
 
@@ -108,3 +126,33 @@ def test_checking_loads_no_sqlalchemy() -> None:
         "print([name for name in ('sqlalchemy', 'asyncpg') if name in sys.modules])"
     )
     assert run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT row_number() OVER (ORDER BY id) AS n, \"limit\", 'ORDER BY' FROM t -- LIMIT 5",
+        "SELECT id, offset, limit FROM log",
+        "WITH newest AS (SELECT * FROM t ORDER BY id LIMIT 5) SELECT * FROM newest",
+        "SELECT string_agg(a, ',' ORDER BY a) AS a, id FROM t GROUP BY id",
+    ],
+)
+def test_what_stands_within_a_query_is_its_own_business(sql: str) -> None:
+    """Orders and limits in parentheses, columns and texts of such names."""
+    assert check_sql_arguments(sql=sql, cursor="id", unique=True).sql == sql
+
+
+def test_a_condition_is_part_of_what_is_watched() -> None:
+    """Another condition, or another value in it, is another selection; layout is not."""
+    names = [
+        check_sql_arguments(table="orders", cursor="id", where=where, parameters=parameters).name
+        for where, parameters in (
+            ("a = :a", {"a": 1}),
+            (" a\n= :a ", {"a": 1}),
+            ("a = :a", {"a": 2}),
+            ("b = :a", {"a": 1}),
+        )
+    ]
+    assert names[0] == names[1]
+    assert len({*names, "orders"}) == 4
+    assert names[0].startswith("orders?where=")

@@ -36,7 +36,7 @@ ENDS = {
 
 
 def keyset(dialect: str, first: Column = AT, **selected: Any) -> Keyset:
-    selection = check_sql_arguments(**({"table": "shop.orders"} | selected), cursor=[first.name, "id"])
+    selection = check_sql_arguments(**({"table": "shop.orders"} | selected), cursor=[first.name, "id"], unique=True)
     until = instant_before(dialect, first, 1.5, None)
     return Keyset(dialect=dialect, selection=selection, columns=[first, ID], cursor=[first, ID], until=until)
 

@@ -47,7 +47,8 @@ COLUMNS = [
 
 def keyset(dialect: str, *, columns: Sequence[Column] = COLUMNS, cursor: int = 2, **arguments: Any) -> Keyset:
     names = [column.name for column in columns[:cursor]]
-    selection = check_sql_arguments(**{"cursor": names, **({} if arguments else {"table": "shop.orders"}), **arguments})
+    what = {"unique": True} if arguments else {"table": "shop.orders"}
+    selection = check_sql_arguments(**{"cursor": names, **what, **arguments})
     until = instant_before(dialect, columns[0], 1.0, None)
     return Keyset(dialect=dialect, selection=selection, columns=columns, cursor=columns[:cursor], until=until)
 
@@ -152,7 +153,7 @@ def test_what_has_no_exact_form_is_read_as_text() -> None:
 
 def test_describing_reads_no_rows_and_a_sample_reads_one() -> None:
     """Names cost no row; types cost the cursor of one."""
-    selection = check_sql_arguments(sql="SELECT * FROM t", cursor=["a", "b"])
+    selection = check_sql_arguments(sql="SELECT * FROM t", cursor=["a", "b"], unique=True)
     assert written("sqlite", columns_of(selection, rows=False)).endswith("WHERE 1 = 0")
     assert "a IS NOT NULL AND source_rows.b IS NOT NULL LIMIT" in written("sqlite", sample_of(selection))
 

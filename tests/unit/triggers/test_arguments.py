@@ -82,11 +82,26 @@ def test_a_rebuilt_trigger_is_kept_and_hashed_as_before(arguments: dict[str, Any
     assert (second.poll_interval, second.announce_interval) == (first.poll_interval, first.announce_interval)
 
 
-@pytest.mark.parametrize("value", [{"a": 1}, dt.datetime(2026, 1, 1, tzinfo=dt.UTC), b"x", float("nan"), [["a"]]])
+@pytest.mark.parametrize(
+    "value",
+    [{1: "a"}, {"a": {"b": 1}}, {"a": b"x"}, dt.datetime(2026, 1, 1, tzinfo=dt.UTC), b"x", float("nan"), [["a"]]],
+)
 def test_a_value_that_airflow_cannot_keep_is_refused_in_the_dag_file(value: Any) -> None:
     """The message names the parameter and says what to give."""
     with pytest.raises(ConfigurationError, match=r"FolderTrigger: names=.* cannot be kept by Airflow; give"):
         FolderTrigger(asset_name="files", folder="/in", names=value)
+
+
+@pytest.mark.parametrize("value", [{}, {"b": 1, "a": [True, None, "x"]}, 'mapping:{"a": 1}', "mapping:"])
+def test_a_dictionary_comes_back_as_one(value: Any) -> None:
+    """It is kept as a text, the same whatever the order of its keys; a text that looks like one stays a text."""
+    first = FolderTrigger(asset_name="files", folder="/in", start=value)
+    second = rebuilt(first)
+    assert (second.fault, second.start) == (None, value)
+    assert isinstance(first.serialize()[1]["start"], str)
+    if isinstance(value, dict):
+        turned = FolderTrigger(asset_name="files", folder="/in", start=dict(reversed(value.items())))
+        assert turned.serialize() == first.serialize() == second.serialize()
 
 
 @pytest.mark.parametrize(
