@@ -10,8 +10,8 @@ from sqlalchemy.dialects import mysql
 
 from airflow_provider_incremental.migrations.steps import create_index, create_table
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 
