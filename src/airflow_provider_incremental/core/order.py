@@ -18,14 +18,14 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 
-from airflow_provider_incremental.core.announcement import INLINE_BYTES, Announcement
+from airflow_provider_incremental.core.announcement import Announcement
 from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.chores import Chores
 from airflow_provider_incremental.core.clock import Clock
 from airflow_provider_incremental.core.errors import ConflictError, WatchesAnotherSourceError
 from airflow_provider_incremental.core.pace import FeedSettings, StartAt, backoff
 from airflow_provider_incremental.core.redact import describe
-from airflow_provider_incremental.core.source import Found, Source, require_progress
+from airflow_provider_incremental.core.source import Found, Source, require_baseline, require_progress
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.core.trouble import Trouble, told_to_stop, whatever_happens
 from airflow_provider_incremental.core.wake import Wake
@@ -200,6 +200,7 @@ class Feed:
         if watermark.started or start == "earliest":
             return watermark
         baseline = await (self._source.at(start.cursor) if isinstance(start, StartAt) else self._source.latest())
+        require_baseline(self._source, baseline)
         there = NewBatch(low=None, high=baseline.cursor, kind="baseline", fingerprints=baseline.fingerprints)
         batches = [there] if baseline.fingerprints else []
         report = PollReport(next_poll_in=self._settings.poll_interval)
@@ -228,7 +229,7 @@ class Feed:
         """What to announce now, if anything is due and nobody announced just before; and when to look again."""
         settings = self._settings
         flying = frozenset[int]().union(*(flight.announcement.seqs for flight in self._flights))
-        batches = await self._store.due(self.key, settings.redeliver_after, flying, INLINE_BYTES)
+        batches = await self._store.due(self.key, settings.redeliver_after, flying, settings.inline_bytes)
         if not batches:
             self._next_check = now + min(settings.poll_interval, settings.redeliver_after)
             return None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from airflow_provider_incremental.core.announcement import INLINE_BYTES
 from airflow_provider_incremental.core.watermark import Cursor
 
 __all__ = ["LONGEST_BACKOFF", "RETENTION", "FeedSettings", "Patience", "StartAt", "backoff"]
@@ -35,6 +36,7 @@ class FeedSettings:
     :param confirm_after: a batch counts as delivered when the feed still runs so long after its announcement; None
         when somebody else calls :meth:`Feed.confirm`, who knows.
     :param consumers: who is known from the first poll on.
+    :param inline_bytes: events carry the items of a batch that take at most so many.
     :param retention: for how long the log keeps what nobody needs; None: for ever.
     """
 
@@ -46,6 +48,7 @@ class FeedSettings:
     confirm_after: float | None
     consumers: Sequence[str] = ()
     retention: float | None = RETENTION
+    inline_bytes: int = INLINE_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

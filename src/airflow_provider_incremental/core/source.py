@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.watermark import Cursor, Watches
 
-__all__ = ["NOTHING", "Baseline", "Found", "Memory", "Pieces", "Source", "require_progress"]
+__all__ = ["NOTHING", "Baseline", "Found", "Memory", "Pieces", "Source", "require_baseline", "require_progress"]
 
 Pieces = Mapping[str, bytes | None]
 """Changes to what a source remembers: each piece by its name, None to forget it. Names are ASCII, at most 250 long."""
@@ -97,6 +97,17 @@ class Baseline:
     def __post_init__(self) -> None:
         """Refuse what no store could keep."""
         _require_names(self.remember)
+
+
+def require_baseline(source: Source, answer: object) -> None:
+    """Refuse what is no :class:`Baseline`.
+
+    :raises SourceError: naming the source's class, and what to return.
+    """
+    if not isinstance(answer, Baseline):
+        shown = "nothing" if answer is None else f"a value of type {type(answer).__name__}"
+        msg = f"{type(source).__name__}.latest() or at() returned {shown}; return Baseline(cursor=...)"
+        raise SourceError(msg)
 
 
 def require_progress(source: Source, low: Cursor, found: Found) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from airflow_provider_incremental.core.errors import ConfigurationError
@@ -13,6 +14,13 @@ from airflow_provider_incremental.sources.s3_pattern import compile_choice
 __all__ = ["check_s3_arguments"]
 
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
+_NO_BUCKET = re.compile(r".{1,2}|[0-9]+(\.[0-9]+){3}|.*\.\..*|[.-].*|.*[.-]", re.DOTALL)
+"""https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, but for capital letters and
+underscores, which old buckets may have."""
+_STORAGE_CLASSES = (
+    *("STANDARD", "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "GLACIER_IR"),
+    *("DEEP_ARCHIVE", "OUTPOSTS", "SNOW", "EXPRESS_ONEZONE"),
+)
 _S3_SCHEME = re.compile(r"(?i)s3[an]?://")
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _LONGEST_PREFIX = 1024
@@ -58,6 +66,8 @@ def check_s3_arguments(
     compile_choice(pattern, regex)
     _check_names("suffix", suffix, '".csv", or [".csv", ".json"]')
     _check_names("storage_class", storage_class, '"STANDARD", or ["STANDARD", "GLACIER"]')
+    for each in [storage_class] if isinstance(storage_class, str) else storage_class or ():
+        _check_storage_class(each)
     _check_seconds(
         "settle", settle, least=1.0, remedy=f"S3 stamps objects with whole seconds, so give 1 to {_TEN_YEARS:.0f}"
     )
@@ -119,6 +129,14 @@ def _check_names(name: str, value: Any, example: str) -> None:
         raise ConfigurationError(msg)
 
 
+def _check_storage_class(name: str) -> None:
+    """Refuse what is meant to be a class of S3; servers that are like S3 may have classes of their own."""
+    written = re.sub(r"[\s-]", "_", name.upper())
+    alike = get_close_matches(written, _STORAGE_CLASSES, n=1, cutoff=0.85) if written.replace("_", "").isalpha() else []
+    if name not in _STORAGE_CLASSES and alike:
+        raise ConfigurationError(f"storage_class={name!r} is no class of S3; do you mean {alike[0]!r}?")
+
+
 def _check_number(name: str, value: Any, *, least: int, remedy: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         msg = f"{name}={value!r} is not a number of {remedy}"
@@ -127,6 +145,9 @@ def _check_number(name: str, value: Any, *, least: int, remedy: str) -> None:
 
 def _check_bucket(bucket: str) -> None:
     _check_text("bucket", bucket)
+    if _NO_BUCKET.fullmatch(bucket):
+        remedy = "a name has 3 to 63 letters, digits, '.' and '-', with a letter or a digit first and last"
+        raise ConfigurationError(f"bucket={bucket!r} is not the name of a bucket: {remedy}, no '..', and is no address")
     if _BUCKET.fullmatch(bucket):
         return
     name, _, prefix = _S3_SCHEME.sub("", bucket).strip("/").partition("/")

@@ -143,6 +143,9 @@ def check_sql_arguments(
     >>> check_sql_arguments(table="shop.orders", cursor=["updated_at", "id"]).cursor
     ('updated_at', 'id')
     """
+    if isinstance(cursor, str) and "," in cursor:
+        columns_meant = [name.strip() for name in cursor.split(",")]
+        refuse("cursor", cursor, f"give the columns as a list: cursor={columns_meant!r}")
     names = _names("cursor", [cursor] if isinstance(cursor, str) else cursor)
     selected = None if columns is None else _names("columns", columns)
     missing = [name for name in names if selected is not None and name not in selected]

@@ -18,8 +18,10 @@ from typing import Any
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.redact import describe
+from airflow_provider_incremental.triggers._checks import refuse_templates
 from airflow_provider_incremental.triggers._contained import contained
 from airflow_provider_incremental.wiring.airflow import importable_module
+from airflow_provider_incremental.wiring.importable import require_importable
 
 __all__ = ["STORED", "Arguments", "Rebuildable"]
 
@@ -44,6 +46,8 @@ class RebuildableTrigger(abc.ABCMeta):
         """Build a trigger: an author's mistakes raise, those of stored arguments are kept as a fault."""
         if STORED in kwargs:
             return cls._rebuild(kwargs)
+        require_importable(cls)
+        refuse_templates({**dict(zip(parameters(cls), args, strict=False)), **kwargs})
         trigger = super().__call__(*args, **kwargs)
         trigger.arguments = {**canonical(cls, args, kwargs), STORED: _FORM}
         trigger.fault = None

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable,
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any, ClassVar, TypedDict
 
-from airflow_provider_incremental.core.announcement import Announcement
+from airflow_provider_incremental.core.announcement import INLINE_BYTES, Announcement
 from airflow_provider_incremental.core.clock import Clock, SystemClock
 from airflow_provider_incremental.core.errors import ConfigurationError, IncrementalError
 from airflow_provider_incremental.core.order import Feed
@@ -24,8 +24,18 @@ from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.core.trouble import Trouble, told_to_stop
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey
 from airflow_provider_incremental.triggers._ack import AcknowledgedStream
+from airflow_provider_incremental.triggers._answers import as_found, as_source
 from airflow_provider_incremental.triggers._arguments import Rebuildable
-from airflow_provider_incremental.triggers._checks import SHORTEST, Seconds, as_count, as_names, as_seconds
+from airflow_provider_incremental.triggers._checks import (
+    SHORTEST,
+    Seconds,
+    as_count,
+    as_flag,
+    as_names,
+    as_part,
+    as_seconds,
+    as_start,
+)
 from airflow_provider_incremental.triggers._contained import contained
 from airflow_provider_incremental.wiring.airflow import (
     BaseEventTrigger,
@@ -55,6 +65,7 @@ class TriggerOptions(TypedDict, total=False):
     redeliver_after: Seconds
     consumers: Sequence[str]
     retention: Seconds | None
+    items_in_events: bool
 
 
 class IncrementalTrigger(Rebuildable, BaseEventTrigger):
@@ -77,6 +88,8 @@ class IncrementalTrigger(Rebuildable, BaseEventTrigger):
         that batches are announced again for them even before their first run (default: each is known once it has run).
     :param retention: seconds (default 30 days) for which the log keeps a batch that every known consumer has finished;
         None keeps it for ever. What somebody still needs, or the lateness window, stays anyway.
+    :param items_in_events: whether events carry the items of small batches (default True). Airflow logs events and
+        keeps them in its database; False keeps items in the store alone, where ``consume`` finds them.
     :raises ConfigurationError: in a DAG file, for a parameter that cannot be used. Never in the triggerer: there, the
         fault is logged and shown in the watermark's status.
     """
@@ -96,10 +109,13 @@ class IncrementalTrigger(Rebuildable, BaseEventTrigger):
         redeliver_after: Seconds = 300,
         consumers: Sequence[str] = (),
         retention: Seconds | None = RETENTION,
+        items_in_events: bool = True,
     ) -> None:
         self.recover()
-        self.asset_watermark = AssetWatermark(asset_name, namespace, key)
-        self.start = start
+        if type(self).create_source is IncrementalTrigger.create_source:
+            raise ConfigurationError(f"{type(self).__name__} does not say what it watches: implement create_source()")
+        self.asset_watermark = AssetWatermark(asset_name, as_part("namespace", namespace), as_part("key", key))
+        self.start = as_start(start)
         self.max_items = as_count("max_items", max_items)
         self.poll_interval = as_seconds("poll_interval", poll_interval, least=SHORTEST)
         self.announce_interval = (
@@ -110,6 +126,7 @@ class IncrementalTrigger(Rebuildable, BaseEventTrigger):
         self.redeliver_after = as_seconds("redeliver_after", redeliver_after, least=SHORTEST)
         self.consumers = as_names("consumers", consumers)
         self.retention = None if retention is None else as_seconds("retention", retention, least=SHORTEST)
+        self.items_in_events = as_flag("items_in_events", items_in_events)
 
     def recover(self) -> None:
         """Set what the object needs to be run and cleaned up, also when its constructor cannot finish."""
@@ -124,7 +141,7 @@ class IncrementalTrigger(Rebuildable, BaseEventTrigger):
 
         :raises ConfigurationError: when the source cannot be read as configured.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say what it watches: implement create_source()")
+        raise NotImplementedError
 
     def start_cursor(self) -> Cursor:
         """Return the cursor for a ``start`` other than "earliest" and "latest"; by default the value as given."""
@@ -219,7 +236,7 @@ class IncrementalTrigger(Rebuildable, BaseEventTrigger):
     def _new_feed(self, store: WatermarkStore, confirm_after: float | None) -> Feed:
         if self.fault is not None:
             raise ConfigurationError(self.fault)
-        self._source = self.create_source()
+        self._source = as_source(self, self.create_source())
         self._resources.push_async_callback(self._source.aclose)
         feed = Feed(
             key=self.asset_watermark.record_key,
@@ -235,7 +252,7 @@ class IncrementalTrigger(Rebuildable, BaseEventTrigger):
 
     async def _poll(self, low: Cursor, limit: int, seen: Collection[bytes]) -> Found:
         with contained():
-            return await self.get_high_watermark(low, limit, seen)
+            return as_found(self, self._source, await self.get_high_watermark(low, limit, seen))
 
     async def _show(self, store: WatermarkStore, error: Exception) -> None:
         """Show in the watermark's status, where there is one, what keeps the trigger from running."""
@@ -259,6 +276,7 @@ class IncrementalTrigger(Rebuildable, BaseEventTrigger):
             confirm_after=confirm_after,
             consumers=self.consumers,
             retention=self.retention,
+            inline_bytes=INLINE_BYTES if self.items_in_events else 0,
         )
 
     def _note_unwatched_asset(self) -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.configuration import AIRFLOW_HOME, conf
-from airflow.sdk import Asset, AssetWatcher, BaseSensorOperator, PokeReturnValue, get_current_context
+from airflow.sdk import (
+    Asset,
+    AssetWatcher,
+    BaseSensorOperator,
+    PokeReturnValue,
+    get_current_context,
+    get_parsing_context,
+)
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
@@ -50,9 +58,11 @@ __all__ = [
     "aget_connection",
     "airflow_home",
     "current_context",
+    "declared_paths",
     "deferrable_by_default",
     "get_connection",
     "importable_module",
+    "parsing_for_task",
     "setting",
     "unwatched_asset",
 ]
@@ -96,6 +106,17 @@ def current_context() -> Any | None:
         return get_current_context()
     except RuntimeError:
         return None
+
+
+def parsing_for_task() -> bool:
+    """Whether a DAG file is being loaded to run one task of it."""
+    return get_parsing_context().task_id is not None
+
+
+def declared_paths() -> list[str]:
+    """Return the folders that every process of a deployment can import from, as far as they are declared."""
+    plugins = str(conf.get("core", "plugins_folder", fallback=""))
+    return [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), plugins, f"{AIRFLOW_HOME}/config"]
 
 
 def importable_module(module: str) -> str:

@@ -24,6 +24,7 @@ QUERY = {"sql": "SELECT * FROM orders", "cursor": ["updated_at", "id"], "unique"
         (TABLE | {"cursor": []}, r"cursor=\[\] cannot be used; give a list with the name of at least one column"),
         (TABLE | {"cursor": ""}, r"cursor=\[''\].*'' is not the name of a column"),
         (TABLE | {"cursor": None}, "cursor=None cannot be used"),
+        (TABLE | {"cursor": "updated_at, id"}, r"cursor='updated_at, id'.*cursor=\['updated_at', 'id'\]"),
         (TABLE | {"cursor": ["id", 5]}, r"cursor=\['id', 5\].*5 is not the name of a column"),
         (TABLE | {"cursor": ["id", "at", "id"]}, "the column 'id' is named twice"),
         (TABLE | {"columns": ["id", "price"]}, "the cursor column 'updated_at' is not among them; add it"),

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.source import Source
+from airflow_provider_incremental.testing.fakes import ListSource
 from airflow_provider_incremental.triggers import IncrementalTrigger
 
 
@@ -25,6 +27,10 @@ class FolderTrigger(IncrementalTrigger):
         self.folder = folder
         self.names = names
         self.depth = depth
+
+    def create_source(self) -> Source:
+        """Return a list, as these tests poll nothing."""
+        return ListSource()
 
 
 def rebuilt(trigger: IncrementalTrigger) -> IncrementalTrigger:
@@ -125,6 +131,16 @@ def test_a_dictionary_comes_back_as_one(value: Any) -> None:
         {"consumers": ["load", " "]},
         {"consumers": [1]},
         {"retention": 0},
+        {"items_in_events": 0},
+        {"namespace": "eu/north"},
+        {"key": "a/b"},
+        {"start": "lastest"},
+        {"start": "Latest"},
+        {"start": "earlyest"},
+        {"folder": "/in/{{ ds }}"},
+        {"names": ["a", "{{ var.value.name }}"]},
+        {"start": "{%- if x %}a{% endif %}"},
+        {"start": {"day": "{{ ds }}"}},
     ],
 )
 def test_a_bad_argument_is_refused_in_the_dag_file(wrong: dict[str, Any]) -> None:
@@ -172,3 +188,26 @@ def test_a_class_of_a_dag_file_is_named_as_the_triggerer_can_import_it() -> None
     """Airflow loads DAG files under names that no other process knows."""
     odd = type("OddTrigger", (FolderTrigger,), {"__module__": f"unusual_prefix_{'0123456789' * 4}_my_triggers"})
     assert odd(asset_name="files", folder="/in").serialize()[0] == "my_triggers.OddTrigger"
+
+
+def test_a_start_that_is_nearly_one_is_answered_with_it() -> None:
+    """It would be a position, where any text is one."""
+    with pytest.raises(ConfigurationError, match="start='lastest' is not a start; do you mean \"latest\""):
+        FolderTrigger(asset_name="files", folder="/in", start="lastest")
+
+
+@pytest.mark.parametrize("start", ["latest/2026", "later", "2026", "test"])
+def test_a_position_that_resembles_no_start_is_one(start: str) -> None:
+    """What is not nearly the same word is left to the trigger."""
+    assert FolderTrigger(asset_name="files", folder="/in", start=start).start == start
+
+
+@pytest.mark.parametrize("folder", ["{{1,2},{3,4}}", "a{2}", "{date:%Y}/{date:%m}", "{%}", "{ {x} }"])
+def test_braces_that_are_no_template_are_taken(folder: str) -> None:
+    """An array of PostgreSQL, a repetition in a pattern, a date in a prefix."""
+    assert FolderTrigger(asset_name="files", folder=folder).folder == folder
+
+
+def test_stored_arguments_are_not_looked_at_for_templates() -> None:
+    """What was stored by an earlier release goes on."""
+    assert FolderTrigger(stored=1, asset_name="files", folder="/in/{{ ds }}").fault is None

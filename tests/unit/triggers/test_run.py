@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from contextlib import aclosing
@@ -14,9 +15,10 @@ import pytest
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.watermark import Watermark
 from airflow_provider_incremental.migrations.run import upgrade_embedded
-from airflow_provider_incremental.testing.fakes import FakeClock
+from airflow_provider_incremental.testing.fakes import FakeClock, ListSource
 from airflow_provider_incremental.triggers import IncrementalTrigger
-from tests.unit.triggers.list_trigger import ListTrigger, log_of, trigger, until, watermark
+from airflow_provider_incremental.wiring.stores import open_store
+from tests.unit.triggers.list_trigger import KEY, ListTrigger, log_of, trigger, until, watermark
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -162,10 +164,76 @@ async def test_a_subclass_can_extend_poll_and_commit() -> None:
     await watcher.cleanup()
 
 
+class SourcelessTrigger(IncrementalTrigger):
+    """Forgets to say what it watches."""
+
+
 def test_a_trigger_that_watches_nothing_is_told_what_to_implement() -> None:
-    """The base is there to be extended."""
-    with pytest.raises(NotImplementedError, match="create_source"):
-        IncrementalTrigger(asset_name="list").create_source()
+    """In the DAG file already; in the triggerer it is a fault, not an exception."""
+    with pytest.raises(ConfigurationError, match=r"SourcelessTrigger does not say.*create_source"):
+        SourcelessTrigger(asset_name="list")
+    assert "create_source" in (SourcelessTrigger(stored=1, asset_name="list").fault or "")
+
+
+class _Answering(ListTrigger):
+    """Answers what it is told to."""
+
+    answers: ClassVar[dict[str, Any]] = {}
+
+    def create_source(self) -> Any:
+        """Return a source, or the answer."""
+        answers = self.answers
+
+        class _Source(ListSource):
+            async def poll(self, low: Any, limit: int, seen: Any) -> Any:
+                return answers["poll"] if "poll" in answers else await super().poll(low, limit, seen)
+
+            async def latest(self) -> Any:
+                return answers["latest"] if "latest" in answers else await super().latest()
+
+        if "watches" in answers:
+            _Source.watches = answers["watches"]
+        return answers["create_source"] if "create_source" in answers else _Source()
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({"poll": None}, "_Source.poll() returned nothing; return Found(items=[...], high=...)"),
+        ({"poll": ["a"]}, "_Source.poll() returned a value of type list; return Found("),
+        ({"latest": None}, "_Source.latest() or at() returned nothing; return Baseline(cursor=...)"),
+        ({"create_source": None}, "_Answering.create_source() returned nothing; return a Source"),
+        ({"watches": "s3://b"}, "_Source.watches is a value of type str; return Watches("),
+    ],
+)
+async def test_an_answer_of_the_wrong_kind_is_named_with_what_to_return(answers: dict[str, Any], said: str) -> None:
+    """In the status, whoever gives it: the class, what it returned, what it should."""
+    async with open_store() as store:
+        await store.register(KEY, ListTrigger.source.watches)
+    _Answering.answers = answers
+    watcher = _Answering(asset_name="list", poll_interval=0.05, start="latest")
+    running = asyncio.create_task(anext(watcher.run()))
+
+    async def shown() -> bool:
+        found = await watermark()
+        return found is not None and said in (found.status.last_error or "")
+
+    await until(shown)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await watcher.cleanup()
+
+
+async def test_items_stay_out_of_events_when_asked() -> None:
+    """Airflow logs and stores events: with items_in_events=False they name batches and hold no item."""
+    ListTrigger.source.add(1.0, "secret")
+    for asked, expected in ((False, False), (True, True)):
+        watcher = trigger(namespace=str(asked), items_in_events=asked)
+        async with aclosing(watcher.run()) as events:
+            payload = (await anext(events)).payload
+        await watcher.cleanup()
+        assert ("secret" in json.dumps(payload["batches"][0].get("items"))) is expected
+        assert payload["count"] == 1
 
 
 def test_bad_configuration_is_an_error_of_this_package() -> None:
