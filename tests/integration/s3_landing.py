@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+from unittest import mock
 from uuid import uuid4
 
 from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
+from moto import settings as moto_settings
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
 from moto.server import ThreadedMotoServer
 
 from airflow_provider_incremental.core.batch import Batch
@@ -78,6 +83,18 @@ class Landing:
                 await self.put(key)
 
         await asyncio.gather(*map(one, keys))
+
+    def date(self, key: str, moment: dt.datetime) -> None:
+        """Give an object on moto's server, which runs in this process, another time of its last modification."""
+        for backend in s3_backends[DEFAULT_ACCOUNT_ID].values():
+            if self.bucket in backend.buckets:
+                backend.buckets[self.bucket].keys[key].last_modified = moment.astimezone(dt.UTC).replace(tzinfo=None)
+
+    @contextmanager
+    def checks_permissions(self) -> Iterator[None]:
+        """Let moto's server ask IAM about every request."""
+        with mock.patch.object(moto_settings, "INITIAL_NO_AUTH_ACTION_COUNT", 0):
+            yield
 
     def source(self, **arguments: Any) -> S3KeySource:
         """Return a source over the bucket, with a client of its own."""

@@ -2,79 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
-from airflow_provider_incremental.core.source import Found
-from harness.servers import S3Server
-from tests.integration.s3_landing import DEADLINE, Landing, landing_on, moto
-
-
-@pytest.fixture(scope="module")
-def moto_server() -> Iterator[S3Server]:
-    """A second S3 server."""
-    with moto() as server:
-        yield server
-
-
-@pytest.fixture(params=["s3_server", "moto_server"])
-def server(request: pytest.FixtureRequest) -> S3Server:
-    """Each of the servers."""
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-async def landing(server: S3Server) -> AsyncIterator[Landing]:
-    """A bucket."""
-    async with landing_on(server) as landing:
-        yield landing
-
-
-class Polls:
-    """Polls one by one, restarting before each, and remembers what a store would."""
-
-    def __init__(self, landing: Landing, *, limit: int = 1000, **arguments: Any) -> None:
-        self.landing = landing
-        self.limit = limit
-        self.arguments = arguments
-        self.low: Any = None
-        self.seen: set[bytes] = set()
-        self.items: list[dict[str, Any]] = []
-
-    @property
-    def keys(self) -> list[str]:
-        """What was delivered."""
-        return [item["key"] for item in self.items]
-
-    async def poll(self) -> Found:
-        """Poll once."""
-        source = self.landing.source(**self.arguments)
-        try:
-            found = await source.poll(self.low, self.limit, self.seen)
-        finally:
-            await source.aclose()
-        self.low = found.high
-        self.seen.update(found.fingerprints)
-        self.items += found.items
-        return found
-
-    async def until(self, holds: Callable[[], bool]) -> list[int]:
-        """Poll until something holds, and return the sizes of the batches there were."""
-        sizes = []
-        async with asyncio.timeout(DEADLINE):
-            while not holds():
-                found = await self.poll()
-                sizes += [found.size] if found.size else []
-                await asyncio.sleep(0 if found.more else 0.1)
-        return sizes
-
-    async def settled(self) -> None:
-        """Poll until everything that is there now could be taken: an object put now has been delivered."""
-        await self.landing.put("zz-settled")
-        await self.until(lambda: "zz-settled" in self.keys)
+from tests.integration.s3_polls import Polls
 
 
 async def test_case_01_ties_with_a_limit(landing):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,21 +11,8 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow_provider_incremental.sources.s3_parser import install
 from airflow_provider_incremental.wiring.connections import S3ClientFactory
 from harness.servers import S3Server
-from tests.integration.s3_landing import Landing, landing_on, moto, opened
+from tests.integration.s3_landing import Landing, landing_on, opened
 from tests.integration.test_s3_source import ODD_ON
-
-
-@pytest.fixture(scope="module")
-def moto_server() -> Iterator[S3Server]:
-    """A second S3 server."""
-    with moto() as server:
-        yield server
-
-
-@pytest.fixture(params=["s3_server", "moto_server"])
-def server(request: pytest.FixtureRequest) -> S3Server:
-    """Each of the servers."""
-    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture

@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from airflow_provider_incremental.sources.s3_key_order import S3KeyOrderSource
-from harness.servers import S3Server
-from tests.integration.s3_landing import DEADLINE, Landing, landing_on, moto, opened
+from tests.integration.s3_landing import DEADLINE, Landing, opened
 from tests.integration.test_s3_source import ODD_ON
-
-
-@pytest.fixture(scope="module")
-def moto_server() -> Iterator[S3Server]:
-    """A second S3 server."""
-    with moto() as server:
-        yield server
-
-
-@pytest.fixture(params=["s3_server", "moto_server"])
-def server(request: pytest.FixtureRequest) -> S3Server:
-    """Each of the servers."""
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-async def landing(server: S3Server) -> AsyncIterator[Landing]:
-    """A bucket."""
-    async with landing_on(server) as landing:
-        yield landing
 
 
 def by_key(landing: Landing, **arguments: Any) -> S3KeyOrderSource:

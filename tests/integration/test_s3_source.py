@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from urllib.parse import unquote
 
-import pytest
-
-from harness.servers import S3Server
-from tests.integration.s3_landing import DEADLINE, Landing, landing_on, moto
+from tests.integration.s3_landing import DEADLINE
 
 ODD = [
     *["+", "%", "%25", "~", "😀.csv", "e\u0301", "é", "a b+c:d%20é.csv", "&<>\"'", "[x].zip", "x?y#z"],
@@ -20,26 +16,6 @@ ODD_ON = {
     "s3_server": [*ODD, "nl\n"],
     "moto_server": [*ODD, "back\\slash", "a//b", "/lead", "./x", "a/../b", "k" * 1024],
 }
-
-
-@pytest.fixture(scope="module")
-def moto_server() -> Iterator[S3Server]:
-    """A second S3 server."""
-    with moto() as server:
-        yield server
-
-
-@pytest.fixture(params=["s3_server", "moto_server"])
-def server(request: pytest.FixtureRequest) -> S3Server:
-    """Each of the servers."""
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-async def landing(server: S3Server) -> AsyncIterator[Landing]:
-    """A bucket."""
-    async with landing_on(server) as landing:
-        yield landing
 
 
 async def test_two_objects_of_one_second(landing):

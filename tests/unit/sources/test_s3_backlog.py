@@ -159,7 +159,7 @@ class Endless:
 
 
 @pytest.mark.parametrize("read", ["poll", "latest", "at"])
-async def test_memory_does_not_grow_with_the_bucket(read):
+async def test_case_24_memory_does_not_grow_with_the_bucket(read):
     """Three times the objects need no more memory."""
     peaks = []
     for pages in (45, 135):
