@@ -126,8 +126,8 @@ def staged(*, triggerers: int, keep: Path | None = None) -> Iterator[Stage]:
         )
         shutil.copytree(_DAGS, airflow.dags, dirs_exist_ok=True)
         airflow.program("airflow-incremental", "db", "upgrade")
-        stack.callback(_leave, keep, airflow.home, home)
         stack.enter_context(airflow)
+        stack.callback(_leave, keep, airflow.home, home)  # before the home is removed
         yield Stage(
             airflow=airflow,
             backends=backends,

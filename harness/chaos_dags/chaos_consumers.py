@@ -21,7 +21,7 @@ from airflow_provider_incremental import (
 # A fault counts this up: every trigger's arguments change with it.
 EDITED = 0
 LEASE = 20
-MAX_ATTEMPTS = 7
+MAX_ATTEMPTS = 5
 RETRY = {"retry_delay": 1}
 PACE = {"poll_interval": 2 + EDITED / 1000, "redeliver_after": 12}
 
@@ -59,13 +59,13 @@ class RefusedError(Exception):
 def work(journal: Journal, batch: Any, *, fails: float, seconds: float) -> None:
     """Process a batch: fail before it, or note its items, somewhere within so many seconds.
 
-    :param fails: how probable it is that the first attempt fails, and the second. More than 0 means also that a batch
+    :param fails: how probable it is that the first attempt fails. More than 0 means also that a batch
         with an item that :func:`is_refused` fails at every attempt.
     """
     journal.took(batch)
     chance = random.Random()
     time.sleep(chance.uniform(0, seconds))
-    unlucky = batch.attempt <= 2 and chance.random() < fails
+    unlucky = batch.attempt == 1 and chance.random() < fails
     if unlucky or (fails and any(map(is_refused, map(name_of, batch.items)))):
         raise RefusedError
     journal.processed(batch, [name_of(item) for item in batch.items])

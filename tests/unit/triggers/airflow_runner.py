@@ -25,15 +25,24 @@ class Triggerer:
 
     :param stored: Airflow's database: the payloads of the events that were stored. It survives.
     :param stores: whether the supervisor stores what it confirms: of a trigger that was removed Airflow drops it.
+    :param redeliver_after: of the trigger.
     :param options: of Airflow's ``SharedStreamManager``.
     """
 
-    def __init__(self, store: CrashingStore, stored: list[Any], *, stores: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        store: CrashingStore,
+        stored: list[Any],
+        *,
+        stores: bool = True,
+        redeliver_after: float = 300,
+        **options: Any,
+    ) -> None:
         self.manager = SharedStreamManager(**options)
         self.error: BaseException | None = None
         self.confirms = True
         self._store = store
-        self._trigger: ListTrigger = trigger(poll_interval=0.01)
+        self._trigger: ListTrigger = trigger(poll_interval=0.01, redeliver_after=redeliver_after)
         self._stores = stores
         self._stored = stored
         self._outbound: list[tuple[Any, int | None]] = []
