@@ -79,7 +79,7 @@ def test_a_query(look):
     [
         (["shop", "--cursor", "id"], "neither is given"),
         (["shop", "orders", "--sql", "SELECT 1", "--cursor", "id"], "both are given"),
-        (["nowhere", "orders", "--cursor", "id"], "conn_id='nowhere' names a connection that Airflow does not find"),
+        (["nowhere", "orders", "--cursor", "id"], "there is no connection 'nowhere' (conn_id)"),
         (["shop", "orders", "--cursor", ","], "cursor=[]"),
     ],
 )

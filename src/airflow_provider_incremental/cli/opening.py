@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.migrations.run import check
 from airflow_provider_incremental.stores.registry import has_tables
-from airflow_provider_incremental.wiring.airflow import AirflowNotFoundException
 from airflow_provider_incremental.wiring.stores import is_embedded, open_store_url, store_url
 
 __all__ = ["opened", "url_of"]
@@ -21,15 +19,7 @@ def url_of(given: str | None) -> str:
     :param given: a URL or ``conn:`` and a connection's id; None for the one that is configured.
     :raises ConfigurationError: when it leads to no store.
     """
-    try:
-        return store_url(given)
-    except AirflowNotFoundException as error:
-        where = f"--store {given}" if given else "[incremental] store"
-        msg = (
-            f"{where} names a connection that Airflow does not find here: {error}. See `airflow connections list`, or "
-            "set AIRFLOW_CONN_<ID> where this command has no access to Airflow's database"
-        )
-        raise ConfigurationError(msg) from error
+    return store_url(given, where="--store") if given else store_url()
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.core.errors import ConfigurationError, SourceError
 from airflow_provider_incremental.core.redact import without_secrets
 
 __all__ = ["Place", "S3ListingError", "broken_answer", "listing_failed"]
@@ -60,6 +60,10 @@ _PERMISSION = (
 _REGION = "the bucket lives in {region}; set region_name (and a fitting endpoint_url) in the {connection}"
 _EXPIRED = "the credentials have expired; renew them in the {connection}"
 _CREDENTIALS = "check the access key and its secret in the {connection}"
+_NO_CREDENTIALS = (
+    "no credentials were found; make the {connection} (aws_conn_id) with an access key or a role, or give this machine "
+    "a role"
+)
 _MISSING = "check the bucket's name, and the account and endpoint_url of the {connection}"
 _NO_ANSWER = "nothing was answered: check endpoint_url, region, proxy and network of the {connection}"
 _CLOCK = "set the clock of this machine"
@@ -97,7 +101,7 @@ _BY_CODE = {
 _BY_STATUS = {301: _REGION, 307: _REGION, 401: _CREDENTIALS, 403: _PERMISSION, 404: _MISSING, 429: _LATER}
 # By name, anywhere among the bases, so that no client has to be imported here.
 _BY_CLASS = {
-    "NoCredentialsError": _CREDENTIALS,
+    "NoCredentialsError": _NO_CREDENTIALS,
     "PartialCredentialsError": _CREDENTIALS,
     "CredentialRetrievalError": _CREDENTIALS,
     "UnauthorizedSSOTokenError": _EXPIRED,
@@ -118,6 +122,8 @@ _LONGEST = 400
 
 def listing_failed(error: Exception, place: Place) -> S3ListingError:
     """Return what to raise for an error of the client. Credentials do not get into it."""
+    if isinstance(error, ConfigurationError):
+        return S3ListingError(f"cannot list {place}: {error}")
     response = getattr(error, "response", None)
     if not isinstance(response, dict):
         bases = [kind.__name__ for kind in type(error).__mro__]

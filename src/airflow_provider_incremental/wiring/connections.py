@@ -22,13 +22,14 @@ from airflow_provider_incremental.sources.sql_keyset import Statement
 from airflow_provider_incremental.sources.sql_postgres import PostgresReader
 from airflow_provider_incremental.sources.sql_readers import Shape, SqlReader
 from airflow_provider_incremental.sources.sql_sharing import SharedReaders
-from airflow_provider_incremental.wiring.airflow import aget_connection
+from airflow_provider_incremental.wiring.lookup import alook_up
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 __all__ = ["TLS_EXTRAS", "ConnectionReader", "S3ClientFactory", "asyncpg_arguments", "named_extras", "reader_of"]
 
+_AWS_DEFAULT = "aws_default"
 TLS_EXTRAS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
 _readers = SharedReaders()
@@ -54,6 +55,9 @@ class S3ClientFactory:
         return _clients.lease((self._aws_conn_id, self._region_name), self._make)
 
     async def _make(self) -> AbstractAsyncContextManager[Any]:
+        # Without the one that Airflow names by default, the hook goes on with what boto finds by itself.
+        if self._aws_conn_id not in (None, _AWS_DEFAULT):
+            await alook_up(self._aws_conn_id, "aws_conn_id")
         module = await asyncio.to_thread(import_module, "airflow.providers.amazon.aws.hooks.s3")
         parsers = await asyncio.to_thread(import_module, "airflow_provider_incremental.sources.s3_parser")
         hook = module.S3Hook(aws_conn_id=self._aws_conn_id, region_name=self._region_name)
@@ -102,8 +106,8 @@ class ConnectionReader(SqlReader):
 
     async def _opened(self) -> SqlReader:
         if self._reader is None:
-            kind = (await aget_connection(self._conn_id)).conn_type
-            make = partial(_reader, kind, partial(aget_connection, self._conn_id))
+            kind = (await alook_up(self._conn_id, "conn_id")).conn_type
+            make = partial(_reader, kind, partial(alook_up, self._conn_id, "conn_id"))
             self._reader = _readers.lease(self._conn_id, make)
         return self._reader
 

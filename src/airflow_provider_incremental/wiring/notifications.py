@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.sources.sql_listen import PostgresNotifications, Subscription
 from airflow_provider_incremental.sources.sql_source import Notifications
-from airflow_provider_incremental.wiring.airflow import aget_connection
 from airflow_provider_incremental.wiring.connections import asyncpg_arguments
+from airflow_provider_incremental.wiring.lookup import alook_up
 
 __all__ = ["ConnectionNotifications"]
 
@@ -51,7 +51,7 @@ class ConnectionNotifications(Notifications):
         """
         if self._shared is not None:
             return
-        kind = (await aget_connection(self._conn_id)).conn_type
+        kind = (await alook_up(self._conn_id, "conn_id")).conn_type
         if kind != "postgres":
             msg = (
                 f"listen={self._channel!r}: conn_id={self._conn_id!r} is a connection of type {kind!r}, and only "
@@ -84,4 +84,4 @@ class ConnectionNotifications(Notifications):
             await shared.session.aclose()
 
     async def _arguments(self) -> Mapping[str, Any]:
-        return asyncpg_arguments(await aget_connection(self._conn_id))
+        return asyncpg_arguments(await alook_up(self._conn_id, "conn_id"))

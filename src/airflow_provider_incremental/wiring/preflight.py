@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.sources import sql_preflight
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection, check_sql_arguments
 from airflow_provider_incremental.sources.sql_preflight import Finding, Preflight
 from airflow_provider_incremental.sources.sql_readers import SqlReader
-from airflow_provider_incremental.wiring.airflow import AirflowNotFoundException, get_connection
 from airflow_provider_incremental.wiring.connections import reader_of
+from airflow_provider_incremental.wiring.lookup import look_up
 from airflow_provider_incremental.wiring.sync import LoopThread
 
 __all__ = ["Finding", "Preflight", "preflight"]
@@ -31,11 +30,7 @@ def preflight(conn_id: str, **selection: Any) -> Preflight:
     True
     """
     checked = check_sql_arguments(**selection)
-    try:
-        connection = get_connection(conn_id)
-    except AirflowNotFoundException as error:
-        msg = f"conn_id={conn_id!r} names a connection that Airflow does not find here: {error}"
-        raise ConfigurationError(msg) from error
+    connection = look_up(conn_id, "conn_id")
     loop = LoopThread()
     try:
         return loop.run(_looked_at(reader_of(connection), checked))

@@ -19,8 +19,9 @@ from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.migrations.run import upgrade_embedded
 from airflow_provider_incremental.stores.registry import shared_store
-from airflow_provider_incremental.wiring.airflow import airflow_home, get_connection, setting
+from airflow_provider_incremental.wiring.airflow import airflow_home, setting
 from airflow_provider_incremental.wiring.connections import TLS_EXTRAS, named_extras
+from airflow_provider_incremental.wiring.lookup import look_up
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -30,6 +31,7 @@ __all__ = ["embedded_path", "is_embedded", "open_store", "open_store_url", "say_
 log = logging.getLogger(__name__)
 
 _BY_CONNECTION = "conn:"
+_SETTING = "[incremental] store"
 _API_PATH = "/incremental/api"  # of Airflow's api-server
 _SCHEMES = {"postgres": "postgresql", "mysql": "mysql", "sqlite": "sqlite"}
 
@@ -44,17 +46,18 @@ def is_embedded(url: str) -> bool:
     return url == _file_url(embedded_path())
 
 
-def store_url(given: str | None = None) -> str:
+def store_url(given: str | None = None, *, where: str = _SETTING) -> str:
     """Return the URL of the store, with its password: for opening, never for showing.
 
     :param given: a URL, or ``conn:`` and the id of an Airflow connection; None for the setting ``[incremental] store``.
-    :raises ConfigurationError: when the connection is of a kind that no store is made for.
+    :param where: what names it, for a message.
+    :raises ConfigurationError: when there is no such connection, or it is of a kind that no store is made for.
     """
     chosen = (given or setting("store")).strip()
     if not chosen:
         return _file_url(embedded_path())
     if chosen.startswith(_BY_CONNECTION):
-        return _connection_url(chosen.removeprefix(_BY_CONNECTION))
+        return _connection_url(chosen.removeprefix(_BY_CONNECTION), where)
     return chosen
 
 
@@ -99,14 +102,14 @@ def _say_embedded_once() -> None:
     )
 
 
-def _connection_url(conn_id: str) -> str:
-    connection = get_connection(conn_id)
+def _connection_url(conn_id: str, where: str) -> str:
+    connection = look_up(conn_id, where)
     if connection.conn_type == "http":
         return _api_url(connection)
     scheme = _SCHEMES.get(connection.conn_type or "")
     if scheme is None:
         msg = (
-            f"[incremental] store = conn:{conn_id} is a connection of type {connection.conn_type!r}; "
+            f"{where} = conn:{conn_id} is a connection of type {connection.conn_type!r}; "
             f"a store can be kept in {', '.join(_SCHEMES)}, or be reached by http"
         )
         raise ConfigurationError(msg)
