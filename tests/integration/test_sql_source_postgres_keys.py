@@ -83,7 +83,7 @@ async def test_a_view_is_watched_as_a_query_and_a_partitioned_table_as_a_table(d
         "CREATE VIEW seen AS SELECT * FROM orders",
         "INSERT INTO orders VALUES (2, '2025-12-31'), (1, '2026-01-01')",
     )
-    with pytest.raises(SourceError, match="watch a query whose cursor is unique"):
+    with pytest.raises(SourceError, match="give unique=True if no two rows agree"):
         await database.source(table="seen").poll(None, 10, frozenset())
     for arguments in ({"sql": "SELECT * FROM seen"}, {"table": "public.orders"}):
         watcher = Watcher(lambda arguments=arguments: database.source(**arguments), limit=1)

@@ -98,7 +98,7 @@ async def test_when_every_connection_is_busy_the_poll_says_so(postgres_database:
     make_orders(database)
     reader = PostgresReader(arguments=answering(arguments_of(database.url)), pool_size=1, timeout=0.3)
     source = database.source(reader=reader)
-    async with reader._reading("another source"):
+    async with reader._pool.lend("another source"):
         with pytest.raises(SourceError, match=r"all connections of this process to it have been busy for 0\.3 s"):
             await source.poll(None, 1, frozenset())
     assert (await source.poll(None, 1, frozenset())).size == 0

@@ -90,14 +90,18 @@ class RowChecks:
             raise SourceError(msg)
         self._numbered = plan
 
-    async def note_on_waiting(self, plan: Plan, position: Sequence[Any], *, found: bool) -> str | None:
+    async def note_on_waiting(
+        self, plan: Plan, position: Sequence[Any], *, found: bool, nothing_above: bool
+    ) -> str | None:
         """Return a note on rows that wait above the edge; looked for when nothing was found, and rarely."""
         self._idle = 0 if found else self._idle + 1
-        if found:
+        if found or nothing_above:
             self._note = None
-        elif not (self._idle & (self._idle - 1) and self._idle % _RARELY):
+        if found or (self._idle & (self._idle - 1) and self._idle % _RARELY):
+            return self._note
+        if not nothing_above:
             self._note = await self._numbers(plan, position) or await self._ahead(plan)
-            await self.look_for_nulls(plan, counted=True)
+        await self.look_for_nulls(plan, counted=True)
         return self._note
 
     async def _ahead(self, plan: Plan) -> str | None:

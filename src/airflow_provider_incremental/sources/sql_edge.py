@@ -7,7 +7,7 @@ everything that was known of the transactions void, which delays rows and loses 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_incremental.core.clock import Clock
@@ -48,18 +48,21 @@ class UpperEdge:
         self._clock = clock
         self._by_value = plan.edge_form == "instant"
         self._horizon = Horizon(by_value=self._by_value, max_hold=plan.selection.max_hold)
-        self._statements: dict[int, Statement] = {}
+        self._on_postgres = plan.shape.dialect == "postgresql"
+        self._look = postgres.look_of(plan)
+        self._probes: dict[int, Statement] = {}
         self._risks: set[str] = set()
         self._count = 0
         self.note: str | None = None
 
-    async def find(self, position: Sequence[Any]) -> Edge | None:
+    async def find(self, position: Sequence[Any], *, surely: bool = False) -> Edge | None:
         """Return the edge above a position; None when no row lies above it.
 
+        :param surely: there will be rows, so that they are not looked for first.
         :raises SourceError: when the open transactions cannot be told.
         """
         try:
-            edge = await self._found(position)
+            edge = await self._found(position, surely=surely)
         except BaseException:
             self._horizon.forget()
             raise
@@ -77,13 +80,13 @@ class UpperEdge:
 
         :raises SourceError: saying why not, and what to grant or to give instead.
         """
-        if self._plan.shape.dialect == "postgresql":
+        if self._on_postgres:
             postgres.check(self._plan, await self._reader.fetch(postgres.facts(), {}))
         else:
             await mysql.fresh_look(self._reader, self._plan, (None,))
 
-    async def _found(self, position: Sequence[Any]) -> Edge | None:
-        edge = await self._seen(position)
+    async def _found(self, position: Sequence[Any], *, surely: bool) -> Edge | None:
+        edge = await self._seen(position, surely=surely and self._knows_starts)
         if edge is None or edge.holder is None or self._knows_starts:
             return edge
         # Most transactions are shorter than anybody wants to wait: look again instead of at the next poll.
@@ -99,29 +102,37 @@ class UpperEdge:
 
     @property
     def _knows_starts(self) -> bool:
-        return self._by_value and self._plan.shape.dialect == "postgresql"
+        return self._by_value and self._on_postgres
 
     def _is_short(self, edge: Edge, patience: float) -> bool:
         return edge.holder is not None and edge.holder.age <= patience
 
-    async def _seen(self, position: Sequence[Any]) -> Edge | None:
-        look = await (self._postgres(position) if self._plan.shape.dialect == "postgresql" else self._mysql(position))
-        if look is None:
-            return None
+    async def _seen(self, position: Sequence[Any], *, surely: bool = False) -> Edge | None:
+        probe: Sequence[Any] = ()
+        if not surely:
+            statement = self._probes.get(len(position))
+            if statement is None:
+                statement = self._probes[len(position)] = self._probe(len(position))
+            rows = await self._fetch(statement, position)
+            if not rows:
+                return None
+            probe = rows[0]
         if not self._by_value:
-            self._plan.check_found(look.mark)
-        return self._horizon.look(look)
+            self._plan.check_found(probe)
+        return self._horizon.look(await (self._postgres if self._on_postgres else self._mysql)(probe))
 
-    async def _postgres(self, position: Sequence[Any]) -> Look | None:
-        rows = await self._fetch(self._statement(position, postgres.look_of), position)
-        return postgres.look_from(self._plan, rows) if rows else None
+    def _probe(self, given: int) -> Statement:
+        """Return the query that has no row where none lies above a position, and else the mark where it comes first."""
+        if not self._on_postgres:
+            return mysql.probe_of(self._plan, given)
+        return self._plan.keyset.some(given) if self._by_value else self._plan.keyset.top(given)
 
-    async def _mysql(self, position: Sequence[Any]) -> Look | None:
-        rows = await self._fetch(self._statement(position, mysql.probe_of), position)
-        if not rows:
-            return None
+    async def _postgres(self, probe: Sequence[Any]) -> Look:
+        return postgres.look_from(self._plan, await self._reader.fetch(self._look, {}), probe)
+
+    async def _mysql(self, probe: Sequence[Any]) -> Look:
         for _ in range(_UNSURE):
-            look = await mysql.fresh_look(self._reader, self._plan, rows[0])
+            look = await mysql.fresh_look(self._reader, self._plan, probe)
             if look is not None:
                 return look
             await self._clock.sleep(mysql.STALE)
@@ -130,12 +141,6 @@ class UpperEdge:
             "it more often than ten times a second; nothing was read. Look for a monitor that does"
         )
         raise ConnectionError(msg)
-
-    def _statement(self, position: Sequence[Any], make: Callable[[Plan, int], Statement]) -> Statement:
-        given = len(position)
-        if given not in self._statements:
-            self._statements[given] = make(self._plan, given)
-        return self._statements[given]
 
     async def _fetch(self, statement: Statement, position: Sequence[Any]) -> Sequence[Sequence[Any]]:
         return await self._reader.fetch(statement, {**self._plan.selection.parameters, **low_parameters(position)})

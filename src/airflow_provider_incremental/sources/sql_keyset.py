@@ -104,12 +104,14 @@ class Keyset:
         return self._limited(statement.order_by(*(column.desc() for column in self._cursor)), 1)
 
     def some(self, given: int, *, waiting: bool = False) -> Statement:
-        """Return the query that finds a row above a cursor, whichever.
+        """Return the query that finds whether there is a row above a cursor.
 
         :param waiting: also one that is not below the upper edge yet.
         """
         bounds = [*self._in_order(), *self._after(given)] if waiting else self._bounds(given, None)
-        return self._limited(sa.select(sa.literal_column("1").label("some")).where(*bounds), 1)
+        # Without the order a planner that expects many such rows reads the table for one.
+        first: Statement = sa.select(sa.literal_column("1").label("some")).select_from(self._relation)
+        return self._limited(first.where(*bounds).order_by(*self._cursor), 1)
 
     def ahead(self, instant: Expression) -> Statement:
         """Return the query of the greatest value of the first cursor column, where that is later than an instant."""

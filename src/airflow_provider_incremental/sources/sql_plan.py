@@ -17,6 +17,7 @@ from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column,
 from airflow_provider_incremental.sources.sql_keyset import EdgeForm, Keyset
 from airflow_provider_incremental.sources.sql_readers import Shape
 from airflow_provider_incremental.sources.sql_refusals import looks_at_transactions, refusals
+from airflow_provider_incremental.sources.sql_values import dictionaries
 
 __all__ = ["Plan", "plan_of"]
 
@@ -91,6 +92,11 @@ class Plan:
         if len(places) > 1:
             return itemgetter(*places)
         return lambda row: (row[places[0]],)
+
+    @cached_property
+    def items_of(self) -> Callable[[Sequence[Sequence[Any]]], list[dict[str, Any]]]:
+        """The function that makes items of rows."""
+        return dictionaries([column.name for column in self.delivered])
 
     def check_cursor(self, cursor: Sequence[Any]) -> None:
         """Refuse values that do not have the types of the cursor columns.

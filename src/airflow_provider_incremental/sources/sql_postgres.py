@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import datetime as dt
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.sql.elements import TextClause
@@ -18,13 +15,10 @@ from sqlalchemy.sql.elements import TextClause
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind
 from airflow_provider_incremental.sources.sql_keyset import Statement, columns_of
-from airflow_provider_incremental.sources.sql_postgres_errors import PostgresPlace
-from airflow_provider_incremental.sources.sql_readers import APPLICATION, Shape
+from airflow_provider_incremental.sources.sql_postgres_pool import ConnectArguments, PostgresPool
+from airflow_provider_incremental.sources.sql_readers import Shape
 
 __all__ = ["ConnectArguments", "PostgresReader"]
-
-ConnectArguments = Mapping[str, Any]
-"""What :func:`asyncpg.connect` takes: ``host``, ``port``, ``user``, ``password``, ``database``, ``ssl``, ..."""
 
 _CURSOR_KINDS = {
     **dict.fromkeys(("int2", "int4", "int8"), Kind.INTEGER),
@@ -88,11 +82,7 @@ FROM (
 ) t
 """
 _FORKS = ("Redshift", "-YB-", "Greenplum", "Cloudberry")
-_CLOSING = 5.0
-
-
 _DIALECT: Callable[..., Any] = PGDialect
-_FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +104,15 @@ class PostgresReader:
     def __init__(
         self, *, arguments: Callable[[], Awaitable[ConnectArguments]], timeout: float = 60.0, pool_size: int = 4
     ) -> None:
-        self._arguments = arguments
         self._timeout = timeout
-        self._pool_size = pool_size
-        self._opening = asyncio.Lock()
-        self._pool: Any = None
-        self._ask_again = False
-        self._place = PostgresPlace({}, timeout=timeout)
+        self._pool = PostgresPool(arguments=arguments, timeout=timeout, size=pool_size)
         self._dialect = _DIALECT(paramstyle="pyformat")
         self._compiled: WeakKeyDictionary[Statement, _Compiled] = WeakKeyDictionary()
 
     async def describe(self, selection: SqlSelection) -> Shape:
         """Return what the selection looks like now, from the server's catalogue."""
         everything = _compile(columns_of(replace(selection, columns=None), rows=True), self._dialect)
-        async with self._reading(str(selection)) as connection:
+        async with self._pool.lend(str(selection)) as connection:
             statement = await connection.prepare(everything.text, timeout=self._timeout)
             attributes = statement.get_attributes()
             facts, keys = {}, None
@@ -139,7 +124,7 @@ class PostgresReader:
                 keys = [frozenset(row["columns"]) for row in await connection.fetch(_KEYS, quoted)]
                 blind = blind or _elsewhere(await connection.fetchrow(_ELSEWHERE, quoted))
         columns = [_column(attribute, facts.get(attribute.name)) for attribute in attributes]
-        return Shape(place=str(self._place), dialect=self._dialect.name, columns=columns, keys=keys, blind=blind)
+        return Shape(place=str(self._pool.place), dialect=self._dialect.name, columns=columns, keys=keys, blind=blind)
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Return all rows of one statement, read at one instant."""
@@ -147,14 +132,14 @@ class PostgresReader:
         if compiled is None:
             compiled = self._compiled[statement] = _compile(statement, self._dialect)
         values = {**compiled.values, **parameters}
-        async with self._reading("the query") as connection:
+        async with self._pool.lend("the query") as connection:
             arguments = [values[name] for name in compiled.names]
             rows: Sequence[Sequence[Any]] = await connection.fetch(compiled.text, *arguments, timeout=self._timeout)
             return rows
 
     async def fetch_in_turn(self, *statements: Statement | TextClause) -> Sequence[Sequence[Sequence[Any]]]:
         """Return the rows of each of some statements, run one after the other on one connection."""
-        async with self._reading("the open transactions") as connection:
+        async with self._pool.lend("the open transactions") as connection:
             compiled = [_compile(statement, self._dialect) for statement in statements]
             return [
                 await connection.fetch(each.text, *map(each.values.get, each.names), timeout=self._timeout)
@@ -163,59 +148,7 @@ class PostgresReader:
 
     async def aclose(self) -> None:
         """Close the pool; queries that run are cut off after a few seconds."""
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        with contextlib.suppress(TimeoutError):  # then the pool has cut them off
-            async with asyncio.timeout(_CLOSING):
-                await pool.close()
-
-    @contextlib.asynccontextmanager
-    async def _reading(self, what: str) -> AsyncGenerator[Any, None]:
-        """Lend a connection, and say in our words what goes wrong with it."""
-        pool = await self._opened()
-        try:
-            async with asyncio.timeout(self._timeout):
-                connection = await pool.acquire()
-        except _FAILURES as error:
-            self._ask_again = True
-            raise self._place.cannot_connect(error, busy=_is_busy(pool)) from error
-        try:
-            yield connection
-        except _FAILURES as error:
-            told = self._place.cannot_read(what, error)
-            if told is error:
-                raise
-            raise told from error
-        finally:
-            # A connection that does not even take a cancellation is dropped; that is no news of the query.
-            with contextlib.suppress(*_FAILURES):
-                await pool.release(connection, timeout=_CLOSING)
-
-    async def _opened(self) -> Any:
-        async with self._opening:
-            if self._pool is None or self._ask_again:
-                await self._open_with(dict(await self._arguments()))
-            return self._pool
-
-    async def _open_with(self, arguments: dict[str, Any]) -> None:
-        self._place = PostgresPlace(arguments, timeout=self._timeout)
-        settings = {"application_name": APPLICATION, **arguments.get("server_settings", {})}
-        arguments = {"timeout": self._timeout, **arguments, "server_settings": settings}
-        if self._pool is None:
-            sizes = {"min_size": 0, "max_size": self._pool_size}
-            self._pool = await asyncpg.create_pool(**arguments, **sizes, reset=_leave)
-        else:
-            self._pool.set_connect_args(**arguments)
-        self._ask_again = False
-
-
-async def _leave(connection: Any) -> None:
-    """Spend no round trip on a connection that is given back: queries leave nothing to reset."""
-
-
-def _is_busy(pool: Any) -> bool:
-    return bool(pool.get_size() >= pool.get_max_size() and not pool.get_idle_size())
+        await self._pool.aclose()
 
 
 def _compile(statement: Statement | TextClause, dialect: Any) -> _Compiled:

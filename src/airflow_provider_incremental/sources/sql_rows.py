@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Collection, Sequence
-from itertools import pairwise, repeat
+from itertools import pairwise
 from operator import eq
 from typing import Any
 
@@ -63,6 +63,7 @@ class SqlRowSource(Source):
         self._plan_serves = 0
         self._edges: UpperEdge | None = None
         self._edge: Edge | None = None
+        self._busy = False
         self._statements: dict[tuple[int, int], Statement] = {}
         self._checks = RowChecks(reader=reader, selection=selection)
 
@@ -82,16 +83,15 @@ class SqlRowSource(Source):
         async with self._checked_plan() as plan:
             position = self._position(plan, low)
             await self._checks.check_number(plan, position)
-            old_edge = self._edge
+            cut_short = self._edge is not None
             rows = await self._above(plan, position, limit + 1)
             cursors = await self._cursors(plan, position, rows)
+            note = await self._note(plan, position, found=bool(rows))
             more = len(rows) > limit
             if not more:
-                self._edge = None
-                more = old_edge is not None  # while it was read up to, more may have come
+                # While rows were read up to an edge from before, more may have come.
+                self._edge, more = None, cut_short
                 await self._checks.look_for_nulls(plan)
-            waiting = await self._checks.note_on_waiting(plan, position, found=bool(rows))
-            note = "; ".join(filter(None, (self._edges_note, waiting, self._checks.skipped))) or None
             if not rows:
                 return Found(high=low, more=more, note=note)
             items = await self._items(plan, rows[:limit]) if self._selection.payload == "rows" else ()
@@ -175,14 +175,14 @@ class SqlRowSource(Source):
         if self._edges is None:
             return {}
         # What a limit cut short is read on below the same edge: that costs no look.
-        self._edge = self._edge or await self._edges.find(position)
+        self._edge = self._edge or await self._edges.find(position, surely=self._busy)
         return None if self._edge is None else self._edges.parameters(self._edge)
 
     async def _last(self, plan: Plan) -> Sequence[Sequence[Any]]:
         """Return the cursor of the last row below the upper edge, if there is one."""
         if plan.shape.empty:
             return ()
-        self._edge = None
+        self._edge, self._busy = None, False
         values = await self._edge_values(())
         if values is None and self._edge is not None:
             raise SourceError(f"{plan.where}: the start at the latest row is {held(self._edge)}")
@@ -197,7 +197,9 @@ class SqlRowSource(Source):
 
     async def _cursors(self, plan: Plan, position: tuple[Any, ...], rows: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the cursor of each row, sure that it is a place in a total order above the position."""
-        cursors = [cursor async for chunk in _chunks(rows) for cursor in map(plan.cursor_of, chunk)]
+        cursors: list[tuple[Any, ...]] = []
+        async for chunk in _chunks(rows):
+            cursors.extend(map(plan.cursor_of, chunk))
         if cursors and cursors[0] == position:
             raise SourceError(self._not_total(plan, position, again=True))
         if any(map(eq, cursors, cursors[1:])):
@@ -220,11 +222,19 @@ class SqlRowSource(Source):
             "lose one; end the cursor with a column whose values never repeat"
         )
 
+    async def _note(self, plan: Plan, position: Sequence[Any], *, found: bool) -> str | None:
+        """Return what keeps rows from being found, in one line."""
+        nothing_above = self._edges is not None and self._edge is None
+        waiting = await self._checks.note_on_waiting(plan, position, found=found, nothing_above=nothing_above)
+        # Where rows were not looked for first, an empty answer does not say that any waits.
+        held_back = self._edges_note if found or not self._busy else None
+        self._busy = found
+        return "; ".join(filter(None, (held_back, waiting, self._checks.skipped))) or None
+
     async def _items(self, plan: Plan, rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-        names = [column.name for column in plan.delivered]
         items: list[dict[str, Any]] = []
         async for chunk in _chunks(rows):
-            items.extend(map(dict, map(zip, repeat(names), chunk)))
+            items.extend(plan.items_of(chunk))
         return items
 
 

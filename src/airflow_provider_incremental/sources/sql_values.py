@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from types import FunctionType
 from typing import Any
 
-__all__ = ["plain"]
+__all__ = ["dictionaries", "plain"]
 
 _BASES = (bool, int, float, str, bytes, Decimal, uuid.UUID, dt.datetime, dt.date, dt.time, dt.timedelta)
 _EXACT = frozenset({type(None), *_BASES})
@@ -33,3 +34,24 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
     return str(value)
+
+
+def dictionaries(names: Sequence[str]) -> Callable[[Iterable[Sequence[Any]]], list[dict[str, Any]]]:
+    """Return a function that makes dictionaries of rows, by the names of their columns.
+
+    It is compiled for the number of columns, as a dictionary display costs a third of ``dict(zip(names, row))``, which
+    would be most of what a poll adds to the driver's time. No name is a part of what is compiled.
+
+    >>> dictionaries(["id", "name"])([(1, "a"), (2, "b")])
+    [{'id': 1, 'name': 'a'}, {'id': 2, 'name': 'b'}]
+    """
+    pairs = ", ".join(f"name{number}: value{number}" for number in range(len(names)))
+    values = "".join(f"value{number}, " for number in range(len(names)))
+    code = compile(f"[{{{pairs}}} for ({values}) in rows]", "<rows>", "eval")
+    named = {f"name{number}": name for number, name in enumerate(names)}
+
+    def make(rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = FunctionType(code, {**named, "rows": rows})()
+        return made
+
+    return make

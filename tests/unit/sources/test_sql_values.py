@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_incremental.core.values import dumps, loads
-from airflow_provider_incremental.sources.sql_values import plain
+from airflow_provider_incremental.sources.sql_values import dictionaries, plain
 
 
 class Colour(enum.IntEnum):
@@ -55,3 +55,11 @@ def test_a_value_keeps_its_type_or_becomes_text(value: Any, expected: Any) -> No
     kept = loads(dumps(plain(value)))
     assert kept == expected
     assert type(kept) is type(expected)
+
+
+@pytest.mark.parametrize("names", [["a"], ["a b", "class", "x'\"\\"], [f"c{number}" for number in range(300)]])
+def test_rows_become_dictionaries_by_their_columns(names: list[str]) -> None:
+    """Whatever the names are, and however many."""
+    rows = [tuple(range(start, start + len(names))) for start in (0, 7)]
+    assert dictionaries(names)(rows) == [dict(zip(names, row, strict=True)) for row in rows]
+    assert dictionaries(names)([]) == []
