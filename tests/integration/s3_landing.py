@@ -123,10 +123,25 @@ class Landing:
             await asyncio.gather(running, return_exceptions=True)
             await source.aclose()
 
+    async def batches(self) -> list[Batch]:
+        """Return every batch that was committed, oldest first."""
+        return list(reversed(await self.store.history(KEY, limit=10_000)))
+
     async def log(self) -> list[Batch]:
-        """Return every batch that was committed for consumers, oldest first."""
-        batches = await self.store.history(KEY, limit=10_000)
-        return [batch for batch in reversed(batches) if batch.kind == "added"]
+        """Return every batch of objects, oldest first."""
+        return [batch for batch in await self.batches() if batch.kind == "added"]
+
+    async def removed(self) -> list[dict[str, Any]]:
+        """Return what was reported to be gone, in order."""
+        return [item for batch in await self.batches() if batch.kind == "removed" for item in batch.items or ()]
+
+    def lost(self, count: int) -> Callable[[], Awaitable[bool]]:
+        """Whether so many objects were reported to be gone."""
+
+        async def holds() -> bool:
+            return len(await self.removed()) >= count
+
+        return holds
 
     async def items(self) -> list[dict[str, Any]]:
         """Return what was delivered, in order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 from xml.sax.saxutils import escape
@@ -205,6 +206,42 @@ def test_errors_are_left_to_the_stock_parser(clients, body, status):
     """An answer that is no success is read by botocore's parser."""
     ours, stock = clients.both(body, status)
     assert ours == stock
+
+
+VERSION = (
+    "<Version><Key>a</Key><VersionId>v</VersionId><IsLatest>true</IsLatest><LastModified>2026-03-01T12:00:00.000Z"
+    "</LastModified><ETag>&quot;e&quot;</ETag><Size>1</Size><StorageClass>STANDARD</StorageClass></Version>"
+)
+VERSIONS = f"<ListVersionsResult{NAMESPACE}>{HEAD}{VERSION}<DeleteMarker><Key>b</Key></DeleteMarker>{VERSION}"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_versions_are_what_the_stock_parser_says(clients, data):
+    """A listing of versions, read in a thread, is what it was: with anything put in or taken out, and its errors."""
+    body = data.draw(st.sampled_from(['<?xml version="1.0"?>\n', "", " "])) + VERSIONS + "</ListVersionsResult>"
+    at = data.draw(st.integers(0, len(body)))
+    end = data.draw(st.just(at) | st.integers(at, min(at + 40, len(body))))
+    put = data.draw(st.sampled_from(["", body[at:end] * 2, *PUT_IN, "<Version><Size>x</Size></Version>"]))
+    ours, stock = clients.both((body[:at] + put + body[end:]).encode(), operation="list_object_versions")
+    assert ours == stock
+
+
+def test_versions_do_not_hold_up_the_event_loop(clients, monkeypatch):
+    """Of a full page of versions, only the headers are read on the event loop."""
+    read_on: list[str] = []
+    stock = s3_parser._stock_parsed
+
+    def watched(response, shape):
+        read_on.append(threading.current_thread().name)
+        return stock(response, shape)
+
+    monkeypatch.setattr(s3_parser, "_stock_parsed", watched)
+    body = f"{VERSIONS}{VERSION * 1000}</ListVersionsResult>".encode()
+    ours, stock_said = clients.both(body, operation="list_object_versions")
+    assert ours == stock_said
+    assert read_on != []
+    assert threading.main_thread().name not in read_on
 
 
 @pytest.mark.parametrize("operation", ["list_objects", "list_buckets", "list_object_versions"])
