@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.triggers import _definitions as definitions
 from airflow_provider_incremental.triggers._base import IncrementalTrigger
 from airflow_provider_incremental.wiring.airflow import Asset, AssetWatcher
 
@@ -27,7 +28,7 @@ def incremental_asset(
     :param uri: as for ``Asset``; by default the name.
     :param group: as for ``Asset``.
     :param extra: as for ``Asset``.
-    :raises ConfigurationError: when an argument cannot be used.
+    :raises ConfigurationError: when an argument cannot be used, or an asset of this name was defined with others.
 
     >>> orders = incremental_asset(
     ...     "orders", SQLIncrementalQueryTrigger, conn_id="shop", table="public.orders", cursor=["updated_at", "id"]
@@ -38,5 +39,8 @@ def incremental_asset(
             f"incremental_asset({name!r}, ...): asset_name={arguments['asset_name']!r} is the first argument already; "
             "leave it out"
         )
-    watcher = AssetWatcher(name=f"{name}_incremental", trigger=trigger(asset_name=name, **arguments))
-    return Asset(name, uri or name, group=group, extra=extra or {}, watchers=[watcher])
+    made = trigger(asset_name=name, **arguments)
+    watcher = AssetWatcher(name=f"{name}_incremental", trigger=made)
+    asset = Asset(name, uri or name, group=group, extra=extra or {}, watchers=[watcher])
+    definitions.require_same(asset, {"uri": asset.uri, "trigger": trigger.__name__, **made.serialize()[1]})
+    return asset
