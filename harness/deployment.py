@@ -51,6 +51,7 @@ class AirflowDeployment:
     :param binaries: the ``bin`` of the environment whose Airflow is run.
     :param environment: more variables for every process, such as ``AIRFLOW_CONN_*``; they win.
     :param keep_home: leave the home, with its logs, behind.
+    :param of_component: variables for the processes of single components only, by name.
     :param triggerers: how many of them; the second one is the component ``triggerer-2``.
     """
 
@@ -61,6 +62,7 @@ class AirflowDeployment:
         dags: Path | None = None,
         binaries: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        of_component: Mapping[str, Mapping[str, str]] | None = None,
         keep_home: bool = False,
         triggerers: int = 1,
     ) -> None:
@@ -74,6 +76,7 @@ class AirflowDeployment:
         self.rest = RestClient("127.0.0.1", self.ports["api"])
         self.components = (*COMPONENTS, *(f"triggerer-{number}" for number in range(2, triggerers + 1)))
         self._log_ports = dict(zip(self.components[len(COMPONENTS) :], free_ports(triggerers - 1), strict=True))
+        self._of_component = of_component or {}
         self._keep_home = keep_home
         self._running: dict[str, Process] = {}
         self.dags.mkdir(exist_ok=True)
@@ -124,7 +127,7 @@ class AirflowDeployment:
             raise HarnessError(msg)
         cwd = self._cwd(name)
         cwd.mkdir(parents=True, exist_ok=True)
-        env = self.env
+        env = self.env | dict(self._of_component.get(name, {}))
         if name in self._log_ports:
             env = env | {"AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(self._log_ports[name])}
         command = [self.binaries / "airflow", _COPY.sub("", name)]

@@ -14,7 +14,8 @@ import uvicorn
 
 from airflow_provider_incremental.core.clock import Clock
 from airflow_provider_incremental.core.store import WatermarkStore
-from airflow_provider_incremental.web.api import Limits, create_app
+from airflow_provider_incremental.web.api.app import create_app
+from airflow_provider_incremental.web.api.limits import Limits
 from airflow_provider_incremental.web.api.tokens import TokenAuth, entry_of, new_token
 
 __all__ = ["Tokens", "listening", "serving"]

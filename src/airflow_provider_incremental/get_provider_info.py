@@ -12,8 +12,17 @@ MySQL or SQLite), or a URL such as ``postgresql://user:password@host:5432/databa
 and everybody who runs ``airflow-incremental`` need the same one. Its tables are made and upgraded by
 ``airflow-incremental db upgrade``, or by ``airflow db migrate`` where it is Airflow's own database.
 
+``api+https://:TOKEN@host/path``, or a connection of type HTTP, reaches the store through its API instead, so
+that no credentials of a database are needed: ``api+https://user:password@airflow.example/incremental/api``
+is that of an Airflow.
+
 Empty, the default, means a SQLite file, ``incremental.db`` under ``AIRFLOW_HOME``, which upgrades itself
 and serves one machine only.
+"""
+
+_API_STORE = """\
+The database that the API in Airflow's api-server serves, as for ``store``. Empty, the default, means that of
+``store``, or Airflow's own database where ``store`` is empty or an API.
 """
 
 
@@ -43,6 +52,14 @@ def get_provider_info() -> dict[str, Any]:
                 "options": {
                     "store": {
                         "description": _STORE,
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "sensitive": True,
+                        "example": "conn:incremental_store",
+                        "default": "",
+                    },
+                    "api_store": {
+                        "description": _API_STORE,
                         "version_added": "0.1.0",
                         "type": "string",
                         "sensitive": True,

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 import pytest
 import sqlalchemy as sa
-from tests.integration.tcp_proxy import proxy_to
 
 from airflow_provider_incremental.core.errors import ConflictError, StoreError
 from airflow_provider_incremental.stores.once import REMEMBERED_FOR
 from airflow_provider_incremental.stores.sql import tables
 from airflow_provider_incremental.stores.sql.store import SqlStore
 from airflow_provider_incremental.testing.fakes import FakeClock
+from harness.tcp_proxy import proxy_to
 from tests.integration.sql_store_stage import ASSET, KEY, NOTHING, WATCHES, batch_of, commit
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_incremental import __version__
+from airflow_provider_incremental.cli.api_commands import add_api
 from airflow_provider_incremental.cli.arguments import (
     add_act,
     add_command,
@@ -49,6 +50,7 @@ def parser() -> ArgumentParser:
     add_upkeep(commands)
     _add_preflight(commands)
     _add_notify(commands)
+    add_api(commands)
     return root
 
 

@@ -62,6 +62,7 @@ __all__ = [
     "deferrable_by_default",
     "get_connection",
     "importable_module",
+    "metadata_database_url",
     "parsing_for_task",
     "setting",
     "unwatched_asset",
@@ -78,6 +79,11 @@ def setting(name: str, default: str = "") -> str:
 def deferrable_by_default() -> bool:
     """Whether ``[operators] default_deferrable`` is set."""
     return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
+
+
+def metadata_database_url() -> str:
+    """Return the URL of Airflow's own database, with its password; for processes that Airflow gives it to."""
+    return str(conf.get_mandatory_value("database", "sql_alchemy_conn"))
 
 
 def airflow_home() -> Path:

@@ -18,15 +18,24 @@ from sqlalchemy.engine import URL
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.migrations.run import upgrade_embedded
+from airflow_provider_incremental.stores.api.address import SCHEMES
 from airflow_provider_incremental.stores.registry import shared_store
-from airflow_provider_incremental.wiring.airflow import airflow_home, setting
+from airflow_provider_incremental.wiring.airflow import airflow_home, metadata_database_url, setting
 from airflow_provider_incremental.wiring.connections import TLS_EXTRAS, named_extras
 from airflow_provider_incremental.wiring.lookup import look_up
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-__all__ = ["embedded_path", "is_embedded", "open_store", "open_store_url", "say_if_embedded", "store_url"]
+__all__ = [
+    "embedded_path",
+    "is_embedded",
+    "open_store",
+    "open_store_url",
+    "say_if_embedded",
+    "served_store_url",
+    "store_url",
+]
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +68,22 @@ def store_url(given: str | None = None, *, where: str = _SETTING) -> str:
     if chosen.startswith(_BY_CONNECTION):
         return _connection_url(chosen.removeprefix(_BY_CONNECTION), where)
     return chosen
+
+
+def served_store_url() -> str:
+    """Return the URL of the store that the API in Airflow's api-server serves.
+
+    That of ``[incremental] api_store``; else that of ``[incremental] store``, unless this is an API itself, as it is
+    where nobody but the api-server may reach a database; else Airflow's own database.
+
+    :raises ConfigurationError: when a connection is of a kind that no store is made for.
+    """
+    for name in ("api_store", "store"):
+        given = setting(name).strip()
+        url = store_url(given) if given else ""
+        if url and url.partition("://")[0].lower() not in SCHEMES:
+            return url
+    return metadata_database_url()
 
 
 @asynccontextmanager

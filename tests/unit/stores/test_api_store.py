@@ -19,7 +19,7 @@ from airflow_provider_incremental.stores.api.address import Address
 from airflow_provider_incremental.stores.api.problems import MEDIA_TYPE, problem_of
 from airflow_provider_incremental.stores.api.store import api_store
 from airflow_provider_incremental.stores.memory import MemoryStore
-from airflow_provider_incremental.web.api import create_app
+from airflow_provider_incremental.web.api.app import create_app
 from airflow_provider_incremental.web.api.tokens import TokenAuth
 from tests.served import Tokens, listening
 

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_incremental.core.watermark import Watches, WatermarkKey
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.testing.fakes import FakeClock
-from airflow_provider_incremental.web.api import Limits
+from airflow_provider_incremental.web.api.limits import Limits
 from tests.served import Served, serving
 
 KEY = WatermarkKey("orders")

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores.api.operations import OPERATIONS
-from airflow_provider_incremental.web.api import create_app
+from airflow_provider_incremental.web.api.app import create_app
 from airflow_provider_incremental.web.api.tokens import TokenAuth, new_token
 from tests.served import Tokens
 from tests.unit.web.conftest import KEY, WATCHES

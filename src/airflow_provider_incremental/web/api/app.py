@@ -68,7 +68,7 @@ def _admitted(auth: Auth, pace: Pace) -> Any:
     identified = Depends(auth.identify)
 
     async def admitted(request: Request, caller: Any = identified) -> Caller:
-        refuse_other_sites(request.headers, f"{request.url.scheme}://{request.url.netloc}")
+        refuse_other_sites(request.headers, request.url.netloc)
         pace.admit(caller.name)
         return cast(Caller, caller)
 

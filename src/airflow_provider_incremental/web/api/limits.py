@@ -65,11 +65,15 @@ class Pace:
 def refuse_other_sites(headers: Mapping[str, str], own: str) -> None:
     """Refuse what a browser sends on behalf of another site.
 
-    :param own: scheme, host and port by which this server was asked.
+    Every present browser says in ``Sec-Fetch-Site`` whose page sends a request, which no page can change; an older one
+    says it in ``Origin``. What is no browser says neither, and has no cookies that a page could misuse.
+
+    :param own: host and port by which this server was asked.
     :raises ProblemError: when the page that sends it is not of this server.
     """
-    origin = headers.get("origin")
-    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none") or origin not in (None, own):
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    good = origin in (None, f"http://{own}", f"https://{own}") if site is None else site in ("same-origin", "none")
+    if not good:
         raise ProblemError(403, "other-site", f"the request comes from another site ({origin}); this one is {own}")
 
 

@@ -1,0 +1,156 @@
+"""The commands about the API: a server that does not start open, and tokens that are shown once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import signal
+import ssl
+import stat
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from airflow_provider_incremental.cli.main import main
+from airflow_provider_incremental.core.watermark import Watches, WatermarkKey
+from airflow_provider_incremental.migrations.run import upgrade_embedded
+from airflow_provider_incremental.wiring.sync import store_session
+from harness.environment import scrub
+from harness.processes import free_ports
+from tests.unit.cli.conftest import Result
+
+WATCHES = Watches("table orders", "id")
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command."""
+
+    def command(*arguments):
+        capsys.readouterr()
+        code = main(arguments)
+        caught = capsys.readouterr()
+        return Result(code, caught.out, caught.err)
+
+    return command
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    """The path of a file of tokens that is not there yet."""
+    return tmp_path / "etc" / "tokens.json"
+
+
+def entries(tokens):
+    return json.loads(tokens.read_text())["tokens"]
+
+
+def test_a_token_is_printed_once_and_kept_as_a_hash(run, tokens):
+    """Nobody but the owner can read the file, and nobody at all the token."""
+    made = run("api-token", str(tokens), "--name", "triggerer", "--scope", "read", "--scope", "write")
+    assert made.code == 0, made
+    token = made.out.strip()
+    assert token.startswith("inc_")
+    assert token not in tokens.read_text()
+    assert [(each["name"], each["scopes"]) for each in entries(tokens)] == [("triggerer", ["read", "write"])]
+    assert stat.S_IMODE(tokens.stat().st_mode) == 0o600
+
+
+def test_tokens_are_retired_and_revoked_by_name(run, tokens):
+    """The old one ends a while after the new one is there; a revoked one at once; other names are left alone."""
+    for name in ("triggerer", "worker"):
+        run("api-token", str(tokens), "--name", name, "--scope", "read")
+    run("api-token", str(tokens), "--name", "triggerer", "--scope", "read", "--retire-in", "24", "--namespace", "eu")
+    old, other, new = entries(tokens)
+    left = dt.datetime.fromisoformat(old["expires"]) - dt.datetime.now(dt.UTC)
+    assert dt.timedelta(hours=23) < left < dt.timedelta(hours=25)
+    assert ("expires" in other, "expires" in new, new["namespaces"]) == (False, False, ["eu"])
+    assert "2 tokens of triggerer" in run("api-token", str(tokens), "--name", "triggerer", "--revoke").out
+    assert [each["name"] for each in entries(tokens)] == ["worker"]
+
+
+def test_a_token_that_allows_nothing_is_not_made(run, tokens):
+    """A scope has to be named."""
+    refused = run("api-token", str(tokens), "--name", "x")
+    assert (refused.code, tokens.exists()) == (1, False)
+    assert "--scope" in refused.err
+
+
+def test_a_file_that_no_server_would_read_is_not_changed(run, tokens):
+    """Whatever it is, it is not overwritten."""
+    tokens.parent.mkdir()
+    tokens.write_text("not ours")
+    refused = run("api-token", str(tokens), "--name", "x", "--scope", "read")
+    assert (refused.code, tokens.read_text()) == (1, "not ours")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--store", "memory://"], "the file of tokens"),
+        (["--store", "memory://", "--host", "10.0.0.1", "WITH TOKENS"], "in the clear"),
+        (["--store", "memory://", "--tls-cert", "x.pem", "WITH TOKENS"], "together"),
+        (["--store", "api+https://:t@host", "WITH TOKENS"], "itself an API"),
+        (["--store", "sqlite:////nowhere/x.db", "WITH TOKENS"], "db upgrade"),
+    ],
+)
+def test_no_server_starts_open_or_with_nothing_to_serve(run, tokens, arguments, says):
+    """It says what is missing, and ends."""
+    if "WITH TOKENS" in arguments:
+        run("api-token", str(tokens), "--name", "x", "--scope", "read")
+    refused = run("api-server", "--tokens", str(tokens), *[each for each in arguments if each != "WITH TOKENS"])
+    assert refused.code == 1
+    assert says in refused.err
+
+
+def certificate(folder):
+    """A certificate of this machine, which signs itself."""
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_a_server_of_its_own_serves_over_tls_until_it_is_told_to_stop(run, tokens, tmp_path):
+    """A process of its own, a store in a file, a client that trusts its certificate, and a peaceful end."""
+    cert, key = certificate(tmp_path)
+    token = run("api-token", str(tokens), "--name", "triggerer", "--scope", "read", "--scope", "write").out.strip()
+    path, port = tmp_path / "store.db", free_ports(1)[0]
+    upgrade_embedded(path)
+    command = [sys.executable, "-m", "airflow_provider_incremental.cli", "api-server", "--store", f"sqlite:///{path}"]
+    command += ["--tokens", str(tokens), "--port", str(port), "--tls-cert", str(cert), "--tls-key", str(key)]
+    environment = dict(os.environ)
+    scrub(environment)
+    environment["AIRFLOW_HOME"] = str(tmp_path)
+    log = tmp_path / "log"
+    with log.open("w") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as server:
+        try:
+            wait_until_healthy(f"https://127.0.0.1:{port}/v1/health", cert, server)
+            url = f"api+https://:{token}@127.0.0.1:{port}?ca_file={cert}"
+            with store_session(url) as session:
+                session.run(session.store.register(WatermarkKey("orders"), WATCHES))
+                assert session.run(session.store.load(WatermarkKey("orders"))).watches == WATCHES
+            listed = run("list", "--store", url, "--output", "json")
+            assert [each["asset"] for each in listed.json] == ["orders"]
+        finally:
+            server.send_signal(signal.SIGTERM)
+            code = server.wait(30)
+    assert code in (0, -signal.SIGTERM), log.read_text()
+    assert "operation=register caller=triggerer about=orders outcome=done" in log.read_text()
+    assert token not in log.read_text()
+
+
+def wait_until_healthy(url, cert, server):
+    """Wait for a server to answer, as long as it runs."""
+    trusted = ssl.create_default_context(cafile=cert)
+    while server.poll() is None:
+        try:
+            answer = httpx.get(url, verify=trusted, timeout=5)
+        except httpx.ConnectError:
+            continue
+        assert answer.json() == {"status": "healthy"}
+        return
+    pytest.fail("the server ended")
