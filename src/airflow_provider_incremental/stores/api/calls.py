@@ -52,6 +52,7 @@ class Courier:
     """Takes calls, and sends them in as few requests as their pace allows.
 
     :param send: sends one request with these calls, and returns an answer for each.
+    :ivar requests: how many were sent.
     """
 
     def __init__(self, *, send: Callable[[Sequence[Call]], Awaitable[Sequence[Answer]]]) -> None:
@@ -61,6 +62,7 @@ class Courier:
         self._wake: asyncio.TimerHandle | None = None
         self._room, self._since = _BURST, 0.0
         self._last: dict[int, float] = {}
+        self.requests = 0
 
     async def deliver(self, text: str) -> Answer:
         """Send a call, with others that are made at the same time, and return its answer.
@@ -99,7 +101,8 @@ class Courier:
     def _dispatch(self) -> None:
         self._wake = None
         while self._queue and len(self._under_way) < REQUESTS_AT_ONCE:
-            self._room = max(self._room - 1, 0.0)
+            self._room -= 1  # below zero by what is owed for a wait that the next call adds to it
+            self.requests += 1
             task = asyncio.get_running_loop().create_task(
                 self._carry(self._next_load()), name="incremental store calls"
             )

@@ -100,7 +100,7 @@ def _array(form: Form, make: type[Any]) -> Form:
 def _row(forms: list[Form]) -> Form:
     schema = {
         "type": "array",
-        "prefixItems": [form.schema for form in forms],
+        "items": {"anyOf": [form.schema for form in forms]},
         "minItems": len(forms),
         "maxItems": len(forms),
     }
@@ -195,7 +195,7 @@ def _same(value: Any, default: Any) -> bool:
     return value is default or (type(value) is type(default) and bool(value == default))
 
 
-_NAME = {"minLength": 1, "pattern": r"^[^\u0000\ud800-\udfff]*[^\s\u0000\ud800-\udfff][^\u0000\ud800-\udfff]*$"}
+_NAME = {"minLength": 1, "pattern": r"^[^\x00]*[^\s\x00][^\x00]*$"}
 _LIMITS: dict[str, dict[str, dict[str, Any]]] = {
     "WatermarkKey": {
         "asset_name": _NAME | {"maxLength": 1500},

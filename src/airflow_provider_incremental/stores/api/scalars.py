@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_provider_incremental.core import values
 from airflow_provider_incremental.core.batch import FINGERPRINT_BYTES
-from airflow_provider_incremental.core.errors import UnsupportedValueError
+from airflow_provider_incremental.core.errors import ConfigurationError, UnsupportedValueError
 from airflow_provider_incremental.stores.api.schemas import (
     ANY_VALUE,
     BASE64,
@@ -26,7 +26,7 @@ from airflow_provider_incremental.stores.api.schemas import (
 
 __all__ = ["ITEMS", "MARKS", "PIECE_NAME", "VALUE", "Form", "MalformedError", "checked", "of_kind", "scalar", "shown"]
 
-_INT62 = 2**62  # with room for sums in databases
+_EXACT = 2**53  # what every reader of JSON takes for a whole number, with room for sums in databases
 _MOST = 1_000_000
 _LONGEST_SHOWN = 100
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
@@ -56,7 +56,7 @@ def scalar(kind: Any, name: str) -> Form:
     """Return the form of a type that is no collection; the name of its field tells free texts."""
     if kind is str and name in _FREE:
         return checked(FREE_TEXT, lambda value: isinstance(value, str), "a text")
-    if name in ("id", "limit"):
+    if name in _NAMED:
         return _NAMED[name]
     if kind is dt.datetime:
         return _TIME
@@ -85,8 +85,16 @@ def of_kind(kind: type[Any], value: Any, where: str) -> Any:
     return value
 
 
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -_INT62 <= value < _INT62
+def _decode_int(value: Any, where: str, least: int = -_EXACT, most: int = _EXACT) -> int:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not least <= value <= most or value != int(value):  # 5.0 is a whole number in JSON
+        msg = f"{where}={shown(value)} is not a whole number from {least} to {most}"
+        raise MalformedError(msg)
+    return int(value)
+
+
+def _decode_limit(value: Any, where: str) -> int:
+    return _decode_int(value, where, 0, _MOST)
 
 
 def _is_storable(value: Any, most: int = 2**31) -> bool:
@@ -156,6 +164,19 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
 
 
+def _name_form(longest: int) -> Form:
+    """Return the form of a name that nobody can tell from a longer one, or from one with a blank more."""
+
+    def decode(value: Any, where: str) -> str:
+        if not _is_storable(value, longest) or not value or value != value.strip():
+            msg = f"{where}={shown(value)} cannot be kept; give 1 to {longest} characters without blanks at either end"
+            raise ConfigurationError(msg)
+        return str(value)
+
+    schema = {"type": "string", "minLength": 1, "maxLength": longest, "pattern": r"^[^\s\x00]([^\x00]*[^\s\x00])?$"}
+    return Form(schema, lambda value: value, decode)
+
+
 VALUE = Form(ANY_VALUE, values.encode, _decode_value)
 ITEMS = Form({"type": "array", "items": ANY_VALUE}, lambda items: values.encode(list(items)), _decode_items)
 MARKS = Form(BASE64, lambda marks: _encode_bytes(b"".join(marks)), _decode_marks)
@@ -165,7 +186,7 @@ _BYTES = Form(BASE64, _encode_bytes, _decode_bytes)
 _SCALARS = {
     str: checked(TEXT, _is_storable, "a text that every database can keep (no NUL, no half characters)"),
     bool: checked({"type": "boolean"}, lambda value: isinstance(value, bool), "true or false"),
-    int: checked(INTEGER, _is_int, "a whole number of at most 62 bits"),
+    int: Form(INTEGER, int, _decode_int),
     float: Form(SECONDS, _encode_seconds, _decode_seconds),
     type(None): checked({"type": "null"}, lambda value: value is None, "null"),
 }
@@ -174,9 +195,7 @@ PIECE_NAME = checked(
 )
 _NAMED = {
     "id": checked(TEXT | {"maxLength": 32}, lambda value: _is_storable(value, 32), "an id of at most 32 characters"),
-    "limit": checked(
-        {"type": "integer", "minimum": 0, "maximum": _MOST},
-        lambda value: _is_int(value) and 0 <= value <= _MOST,
-        f"a number from 0 to {_MOST}",
-    ),
+    "limit": Form({"type": "integer", "minimum": 0, "maximum": _MOST}, int, _decode_limit),
+    "consumer": _name_form(250),
+    "holder": _name_form(1000),
 }

@@ -58,6 +58,11 @@ class ApiStore:
         """Name the server, without what opens it."""
         return f"<ApiStore {self._address.base}>"
 
+    @property
+    def requests(self) -> int:
+        """How many requests were sent; there are far fewer than calls when many are made at once."""
+        return self._courier.requests
+
     async def identity(self) -> str:
         """Return the id of the store that the server serves; it is asked for once."""
         if self._identity is None:

@@ -60,10 +60,19 @@ def of_operation(operation: Operation) -> dict[str, Any]:
 
 def of_batch() -> dict[str, Any]:
     """Describe the route of many operations."""
-    entries = [_entry(operation) for operation in OPERATIONS.values()]
+    entry = {
+        "type": "object",
+        "properties": {
+            "operation": {"type": "string", "examples": sorted(OPERATIONS)},
+            "arguments": {"description": "as the operation's own route takes them"},
+            "idempotency_key": {"type": "string", "description": "where the operation changes something"},
+        },
+        "required": list(ENTRY[:2]),
+        "additionalProperties": False,
+    }
     schema = {
         "type": "object",
-        "properties": {"operations": {"type": "array", "items": {"oneOf": entries}, "maxItems": 200}},
+        "properties": {"operations": {"type": "array", "items": entry, "maxItems": 200}},
         "required": ["operations"],
         "additionalProperties": False,
     }
@@ -102,13 +111,6 @@ def of_itself() -> dict[str, Any]:
         "summary": "This description",
         "responses": _responses({"type": "object"}, _ANYWHERE),
     }
-
-
-def _entry(operation: Operation) -> dict[str, Any]:
-    values = ({"const": operation.name}, operation.schema, _KEY)
-    properties = dict(zip(ENTRY, values, strict=True))
-    required = ENTRY if operation.mutates else ENTRY[:2]
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
 def _body(schema: dict[str, Any]) -> dict[str, Any]:
