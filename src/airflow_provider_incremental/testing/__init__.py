@@ -7,6 +7,7 @@ need pytest and pytest-asyncio.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.testing.crashing import CrashingStore, ProcessDied
@@ -14,8 +15,6 @@ from airflow_provider_incremental.testing.fakes import FakeClock, ListItem, List
 
 __all__ = ["CrashingStore", "FakeClock", "ListItem", "ListSource", "MemoryStore", "ProcessDied"]
 
-_STORE_SUITE = ("_stage", "_watermarks", "_commits", "_values", "_batches", "_consumers", "_leases")
-_SOURCE_SUITE = ("source_contract", "_source_window")
-
 if "pytest" in sys.modules:  # so that a failing assertion of the suites shows its values
-    sys.modules["pytest"].register_assert_rewrite(*(f"{__name__}.{suite}" for suite in (*_STORE_SUITE, *_SOURCE_SUITE)))
+    _suites = (f"{__name__}.{path.stem}" for path in Path(__file__).parent.glob("[_s]*[a-z].py"))
+    sys.modules["pytest"].register_assert_rewrite(*_suites)

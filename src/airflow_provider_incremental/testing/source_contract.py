@@ -7,7 +7,8 @@ A source of your own comes with a :class:`SourceStage` that says how a test puts
         async def stage(self, tmp_path: Path) -> SourceStage:
             return MyStage(tmp_path)
 
-The suite needs pytest and pytest-asyncio.
+The suite needs pytest and pytest-asyncio. A call that has not returned after :data:`ANSWERS_WITHIN` seconds fails; one
+that blocks the event loop cannot be told from outside: set a time limit for the whole test run as well.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from airflow_provider_incremental.core.batch import FINGERPRINT_BYTES
 from airflow_provider_incremental.core.source import Baseline, Found, Source
 from airflow_provider_incremental.core.values import dumps, loads
 from airflow_provider_incremental.core.watermark import Cursor
+from airflow_provider_incremental.testing._asked import AskedSource, NoAnswerError
 from airflow_provider_incremental.testing._source_window import WindowTests
 
-__all__ = ["Reader", "SourceContract", "SourceStage"]
+__all__ = ["ANSWERS_WITHIN", "Reader", "SourceContract", "SourceStage"]
 
 MANY = 1000
+ANSWERS_WITHIN = 30.0
+"""Seconds that the suite waits for each call of a source."""
 
 
 class SourceStage(Protocol):
@@ -52,6 +56,11 @@ class SourceStage(Protocol):
         """Make it readable again."""
 
 
+def opened(stage: SourceStage) -> Source:
+    """Return a new source, asked with patience that ends."""
+    return AskedSource(stage.open(), within=ANSWERS_WITHIN)
+
+
 @dataclass
 class Reader:
     """Reads a source to its end as a feed does that is restarted after every poll: cursor and items go through JSON."""
@@ -69,7 +78,7 @@ class Reader:
 
     async def poll(self) -> Found:
         """Poll once with a new source, and commit."""
-        source = self.stage.open()
+        source = opened(self.stage)
         found = await source.poll(self.cursor, self.limit, self.seen(source))
         await source.aclose()
         items = loads(dumps(list(found.items)))
@@ -92,7 +101,7 @@ class Reader:
     async def start(self, baseline: Baseline | None = None) -> None:
         """Begin at a baseline; by default at the latest."""
         if baseline is None:
-            source = self.stage.open()
+            source = opened(self.stage)
             baseline = await source.latest()
             await source.aclose()
         self.cursor = loads(dumps(baseline.cursor))
@@ -103,6 +112,8 @@ async def raises(reading: Awaitable[object]) -> None:
     """Fail unless a read raises, whatever it raises."""
     try:
         answer = await reading
+    except NoAnswerError:
+        raise
     except Exception:
         return
     msg = f"the source cannot be read, and answered {answer!r}"
@@ -137,11 +148,11 @@ class SourceContract(WindowTests):
 
     async def test_watches_is_the_same_for_every_process(self, stage: SourceStage, reader: Reader) -> None:
         """What is watched is one line of text each, and does not change by reading."""
-        first, second = stage.open(), stage.open()
+        first, second = opened(stage), opened(stage)
         await self.filled(stage)
         await first.poll(None, 1, frozenset())
         await reader.read()
-        assert first.watches == second.watches == stage.open().watches
+        assert first.watches == second.watches == opened(stage).watches
         for text in (first.watches.source, first.watches.cursor):
             assert text
             assert text.isprintable()
@@ -217,7 +228,7 @@ class SourceContract(WindowTests):
             await stage.add(at, f"at-{at}")
         first = Reader(stage, limit=2)
         await first.poll()
-        source = stage.open()
+        source = opened(stage)
         await reader.start(await source.at(first.cursor))
         await source.aclose()
         assert await reader.read() == ["at-300", "at-400"]
@@ -229,7 +240,7 @@ class SourceContract(WindowTests):
         await stage.add(200, "b")
         await stage.fail()
         for cursor in (None, reader.cursor):
-            source = stage.open()
+            source = opened(stage)
             await raises(source.poll(cursor, MANY, frozenset()))
             await raises(source.latest())
             await source.aclose()
@@ -238,7 +249,7 @@ class SourceContract(WindowTests):
 
     async def test_a_source_outlives_an_error(self, stage: SourceStage) -> None:
         """The same source reads again when the trouble is over: a feed does not make a new one."""
-        source = stage.open()
+        source = opened(stage)
         await stage.add(100, "a")
         await stage.fail()
         await raises(source.poll(None, MANY, frozenset()))
@@ -250,22 +261,24 @@ class SourceContract(WindowTests):
     async def test_one_source_polls_for_a_long_time(self, stage: SourceStage) -> None:
         """A source that lives on finds the same as one that is made anew for each poll."""
         names = await self.filled(stage)
-        source, reader = stage.open(), Reader(stage)
-        found, more = list[str](), True
-        while more:
+        source, reader = opened(stage), Reader(stage)
+        found = list[str]()
+        for _ in range(MANY):
             polled = await source.poll(reader.cursor, 2, reader.seen(source))
-            reader.cursor, more = polled.high, polled.more
+            reader.cursor = polled.high
             reader.log.append((polled.high, polled.fingerprints))
             found += [stage.name_of(item) for item in polled.items]
+            if not polled.more:
+                break
         await source.aclose()
         assert sorted(found) == sorted(names)
 
     async def test_fingerprints_are_one_for_each_item(self, stage: SourceStage) -> None:
         """A source that reads a window again names each item, the same in every process; another source need not."""
         names = await self.filled(stage)
-        source = stage.open()
+        source = opened(stage)
         first = await source.poll(None, MANY, frozenset())
-        second = await stage.open().poll(None, MANY, [])
+        second = await opened(stage).poll(None, MANY, [])
         assert list(first.fingerprints) == list(second.fingerprints)
         assert {len(mark) for mark in first.fingerprints} <= {FINGERPRINT_BYTES}
         assert len(set(first.fingerprints)) == (len(names) if source.lateness else len(first.fingerprints))
