@@ -80,6 +80,12 @@ def _passes(name: str, command: list[str | Path]) -> bool:
     return done.returncode == 0
 
 
+def _benchmarks() -> list[str]:
+    """Return the modules of benchmarks/ that write figures into the file they are given."""
+    modules = (ROOT / "benchmarks").glob("*.py")
+    return sorted(module.stem for module in modules if "= report.json_file(" in module.read_text())
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./dev", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -95,6 +101,6 @@ def _parser() -> argparse.ArgumentParser:
     chaos.epilog = "--minutes N, --seed S, --only KIND and others go on to the run: see harness/chaos.py"
     commands.add_parser("check", help="run the gates: lint, format, types, rooms, budgets, wheel")
     bench = commands.add_parser("bench", help="run a benchmark")
-    bench.add_argument("name", metavar="NAME", help="a module of benchmarks/")
+    bench.add_argument("name", choices=_benchmarks(), help="what to measure")
     bench.add_argument("--json", metavar="FILE", type=Path, required=True, help="where its figures go")
     return parser

@@ -13,7 +13,7 @@ from docker.errors import DockerException
 from testcontainers.community.mysql import MySqlContainer
 from testcontainers.community.postgres import PostgresContainer
 
-from harness.databases import DatabaseServer
+from harness.databases import PASSWORD, DatabaseServer
 
 __all__ = ["available", "mariadb", "postgres"]
 
@@ -44,7 +44,7 @@ def available() -> bool:
 @contextmanager
 def postgres() -> Iterator[DatabaseServer]:
     """Run PostgreSQL 15, the oldest that the tests promise."""
-    image = PostgresContainer("postgres:15", username=_LOGIN, password=_LOGIN, dbname="postgres")
+    image = PostgresContainer("postgres:15", username=_LOGIN, password=PASSWORD, dbname="postgres")
     with image.with_command(
         "postgres -c fsync=off -c max_connections=300 -c max_prepared_transactions=50"
     ) as container:
@@ -53,7 +53,7 @@ def postgres() -> Iterator[DatabaseServer]:
             host=container.get_container_host_ip(),
             port=int(container.get_exposed_port(5432)),
             user=_LOGIN,
-            password=_LOGIN,
+            password=PASSWORD,
             database="postgres",
         )
 
@@ -62,7 +62,7 @@ def postgres() -> Iterator[DatabaseServer]:
 def mariadb() -> Iterator[DatabaseServer]:
     """Run MariaDB, logged in as root so that tests can create databases."""
     image = MySqlContainer(
-        "mariadb:10.11", dialect="pymysql", username="root", root_password=_LOGIN, password=_LOGIN, dbname=_LOGIN
+        "mariadb:10.11", dialect="pymysql", username="root", root_password=PASSWORD, password=PASSWORD, dbname=_LOGIN
     )
     with image as container:
         yield DatabaseServer(
@@ -70,6 +70,6 @@ def mariadb() -> Iterator[DatabaseServer]:
             host=container.get_container_host_ip(),
             port=int(container.get_exposed_port(3306)),
             user="root",
-            password=_LOGIN,
+            password=PASSWORD,
             database=_LOGIN,
         )

@@ -10,13 +10,16 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psycopg2
 
+from airflow_provider_incremental.cli.positions import written
+from airflow_provider_incremental.core.values import decode
 from harness import homes, servers
 from harness.demo_lanes import BUCKET, SHOP_TABLES, Lane, lanes
 from harness.deployment import AirflowDeployment
@@ -30,6 +33,8 @@ WAVES = (3, 2)
 _WAVE_SECONDS = 240
 _ALL_BATCHES = 1000
 _started = time.monotonic()
+_SILENT = 20.0
+"""Seconds after which the demo says what it waits for, when there was nothing else to say."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,7 +102,8 @@ class Demo:
     def show(self) -> None:
         """Put things in, wave by wave, and watch each of them being processed; fail unless all are, once."""
         for lane in self.lanes:
-            self.airflow.wait_for(f"{lane.dag_id} is parsed", lambda lane=lane: self._is_parsed(lane), timeout=120)
+            parsed = partial(self._is_parsed, lane)
+            self._wait_for(lambda lane=lane: f"{lane.dag_id} to be parsed", parsed, timeout=120)
             self.airflow.unpause(lane.dag_id)
             say(f"unpaused {lane.dag_id}, which {lane.asset} starts")
         for count in WAVES:
@@ -127,13 +133,49 @@ class Demo:
                     say(f"{lane.asset}: {lane.put} of {lane.put} processed, in {len(lane.seen_runs)} DAG runs so far")
             return not waiting
 
-        self.airflow.wait_for(f"{len(waiting)} assets to be processed", processed, timeout=_WAVE_SECONDS)
+        def missing() -> str:
+            return ", ".join(f"{len(lane.missing())} {lane.things} ({lane.asset})" for lane in waiting)
+
+        self._wait_for(missing, processed, timeout=_WAVE_SECONDS)
+
+    def _wait_for(self, what: Callable[[], str], condition: Callable[[], bool], timeout: float) -> None:
+        self.airflow.wait_for(what(), Patience(what).with_words(condition), timeout=timeout)
 
     def serve(self) -> None:
         """Keep everything running until an interrupt, or until a part of it ends by itself."""
         say(f"Airflow stays up at {self.airflow.url}")
         say("login: none is needed, everybody is administrator; Ctrl-C ends everything")
         self.airflow.wait_for("an interrupt", lambda: False, timeout=float("inf"))
+
+
+@dataclass
+class Patience:
+    """Says what is waited for, each time that it takes long.
+
+    :param what: what is still missing.
+    """
+
+    what: Callable[[], str]
+    clock: Callable[[], float] = time.monotonic
+    tell: Callable[[str], None] = say
+
+    def with_words(self, condition: Callable[[], bool]) -> Callable[[], bool]:
+        """Return a condition that is asked again and again, and does not keep silent."""
+        told, shown = self.clock(), self.what()
+
+        def answer() -> bool:
+            nonlocal told, shown
+            if condition():
+                return True
+            now = self.what()
+            if now != shown:
+                told, shown = self.clock(), now
+            if self.clock() - told >= _SILENT:
+                self.tell(f"still waiting for {now}")
+                told = self.clock()
+            return False
+
+        return answer
 
 
 def report(airflow: AirflowDeployment, taken: list[Lane]) -> str:
@@ -145,7 +187,7 @@ def report(airflow: AirflowDeployment, taken: list[Lane]) -> str:
         found = found_items(entry)
         once = sum(times == 1 for times in lane.loads.values())
         runs = len(airflow.finished_runs(lane.dag_id))
-        rows.append((lane.asset, json.dumps(entry["position"]), entry["batches"], lane.put, found, once, runs))
+        rows.append((lane.asset, written(decode(entry["position"])), entry["batches"], lane.put, found, once, runs))
     widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 

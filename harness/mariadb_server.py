@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from harness import homes
-from harness.databases import DatabaseServer
+from harness.databases import PASSWORD, DatabaseServer
 from harness.processes import free_ports, run, serving
 
 __all__ = ["ServerMissingError", "given", "running"]
@@ -60,7 +60,7 @@ def running() -> Iterator[DatabaseServer]:
         run([*install, "--skip-test-db", *identity], cwd=home)
         (port,) = free_ports(1)
         server = DatabaseServer(
-            scheme="mysql", host="127.0.0.1", port=port, user=_LOGIN, password=_LOGIN, database=_LOGIN
+            scheme="mysql", host="127.0.0.1", port=port, user=_LOGIN, password=PASSWORD, database=_LOGIN
         )
         places = [data, f"--socket={home / 'socket'}", f"--init-file={_first_statements(home)}"]
         command = [_program() or "mariadbd", "--no-defaults", f"--port={port}", *places, *_OPTIONS, *identity]
@@ -72,7 +72,7 @@ def _first_statements(home: Path) -> Path:
     statements = home / "first.sql"
     statements.write_text(
         f"CREATE DATABASE {_LOGIN};\n"
-        f"CREATE USER {_LOGIN}@'%' IDENTIFIED BY '{_LOGIN}';\n"
+        f"CREATE USER {_LOGIN}@'%' IDENTIFIED BY '{PASSWORD}';\n"
         f"GRANT ALL ON *.* TO {_LOGIN}@'%' WITH GRANT OPTION;\n"
     )
     return statements

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness import homes
-from harness.databases import DatabaseServer
+from harness.databases import PASSWORD, DatabaseServer
 from harness.processes import HarnessError, Service, free_ports, run, serving
 
 __all__ = ["restartable", "running"]
@@ -55,7 +55,7 @@ def restartable(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[
         _initialise(home, binaries, user)
         (port,) = free_ports(1)
         server = DatabaseServer(
-            scheme="postgresql", host="127.0.0.1", port=port, user=_LOGIN, password=_LOGIN, database="postgres"
+            scheme="postgresql", host="127.0.0.1", port=port, user=_LOGIN, password=PASSWORD, database="postgres"
         )
         command = [binaries / "postgres", "-D", home / "data", "-h", server.host, "-p", str(port), "-k", home]
         for name, value in (_SETTINGS | dict(settings)).items():
@@ -68,7 +68,7 @@ def restartable(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[
 
 def _initialise(home: Path, binaries: Path, user: str | None) -> None:
     password = home / "password"
-    password.write_text(_LOGIN)
+    password.write_text(PASSWORD)
     command = [binaries / "initdb", "-D", home / "data", "-U", _LOGIN, "--pwfile", password, "-A", "scram-sha-256"]
     # One round of hashing: logging in is done so often here that its cost would blur what is measured.
     options = ["-E", "UTF8", "--locale=C", "--no-sync", "-c", "scram_iterations=1"]

@@ -46,7 +46,7 @@ def test_a_postgresql_template_is_copied_with_what_is_in_it(postgres_server):
 
 def test_postgresql_asks_for_the_password(postgres_server):
     """A wrong password is refused, as in the deployments that users have."""
-    wrong = postgres_server.url.replace(":incremental@", ":wrong@")
+    wrong = postgres_server.url.replace(f":{postgres_server.password}@", ":wrong@")
     with pytest.raises(psycopg2.OperationalError, match="password"):
         psycopg2.connect(wrong)
 
