@@ -16,6 +16,7 @@ from typing import Any
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 
+from airflow_provider_incremental.core.source import Memory, Pieces
 from airflow_provider_incremental.sources.s3_errors import Place
 from airflow_provider_incremental.sources.s3_key_order import S3KeyOrderSource
 from airflow_provider_incremental.sources.s3_listing import S3Listing
@@ -92,6 +93,24 @@ async def ranges() -> Cost:
     return cost
 
 
+async def removals() -> Cost:
+    """A poll that compares as many known keys as there are; that they are known is prepared before."""
+    source = S3KeySource(bucket=_BUCKET, prefix=_PREFIX, client=S3ClientFactory(aws_conn_id=_CONN), removals=True)
+    source.memory = memory = DictMemory()
+    end = dt.datetime.now(dt.UTC), ""
+    _stub(latency=0.0)
+    while (found := await source.poll(end, 1000, frozenset())).more:
+        memory.change(found.remember)
+    memory.change(found.remember)
+    _stub()
+    async with looped() as cost:
+        found = await source.poll(end, 1000, frozenset())
+    await source.aclose()
+    if found.removed:
+        raise RuntimeError("keys that are there are said to be gone")
+    return cost
+
+
 async def key_order() -> Cost:
     """A poll in the order of keys, of 100 new keys."""
     source = S3KeyOrderSource(bucket=_BUCKET, prefix=_PREFIX, reread=60, client=S3ClientFactory(aws_conn_id=_CONN))
@@ -119,9 +138,28 @@ async def partitioned() -> Cost:
     return cost
 
 
-def _stub(*, add: int = 0) -> int:
+def _stub(*, add: int = 0, latency: float = LATENCY) -> int:
     connection = json.loads(os.environ[f"AIRFLOW_CONN_{_CONN.upper()}"])
-    return Stub(connection["extra"]["endpoint_url"].removeprefix("http://")).reset(latency=LATENCY, add=add)
+    return Stub(connection["extra"]["endpoint_url"].removeprefix("http://")).reset(latency=latency, add=add)
+
+
+class DictMemory(Memory):
+    """What a store keeps of a source, in this process."""
+
+    def __init__(self) -> None:
+        self.pieces: dict[str, bytes] = {}
+
+    async def read(self, *, prefix: str = "", after: str = "", limit: int = 100) -> list[tuple[str, bytes]]:
+        """Return pieces in order of their names."""
+        await asyncio.sleep(0)
+        names = sorted(name for name in self.pieces if name.startswith(prefix) and name > after)
+        return [(name, self.pieces[name]) for name in names[:limit]]
+
+    def change(self, pieces: Pieces) -> None:
+        """Write and forget."""
+        self.pieces |= {name: piece for name, piece in pieces.items() if piece is not None}
+        for name in [name for name, piece in pieces.items() if piece is None]:
+            self.pieces.pop(name, None)
 
 
 async def list_keys() -> Cost:
@@ -135,7 +173,7 @@ async def list_keys() -> Cost:
 
 
 _RUNS: dict[str, Callable[[], Awaitable[Any]]] = {
-    each.__name__: each for each in (paginator, listing, poll, ranges, key_order, partitioned, list_keys)
+    each.__name__: each for each in (paginator, listing, poll, ranges, removals, key_order, partitioned, list_keys)
 }
 
 
