@@ -18,9 +18,10 @@ from airflow_provider_incremental.core.errors import LeaseLostError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores.sql import claim_statements, statements
-from airflow_provider_incremental.stores.sql.codec import batches_from, key_from, text_or_none
+from airflow_provider_incremental.stores.sql.codec import batch_from, batches_from, key_from, text_or_none
 from airflow_provider_incremental.stores.sql.consumers import Subscription, require_consumer, require_holder
 from airflow_provider_incremental.stores.sql.database import Database
+from airflow_provider_incremental.stores.sql.readable import UnreadableError
 
 __all__ = ["Claims", "advance"]
 
@@ -46,11 +47,20 @@ class Claims:
         """See the protocol."""
         require_consumer(consumer)
         require_holder(holder)
+        unreadable: dict[str, UnreadableError] = {}
         while rows := await self._waiting(selector, consumer, holder, batch_id, ordered=ordered):
             for key, row in rows:
-                claim = await self._take(key, row, consumer, holder, lease)
+                if row.id in unreadable:
+                    continue
+                try:
+                    claim = await self._take(key, row, consumer, holder, lease)
+                except UnreadableError as error:  # it keeps the others from nobody
+                    unreadable[row.id] = error
+                    continue
                 if claim is not None:
                     return claim
+            if unreadable and all(row.id in unreadable for _, row in rows):
+                raise next(iter(unreadable.values()))
         return None
 
     async def renew(self, claim: Claim, lease: float) -> Claim:
@@ -165,7 +175,7 @@ class Claims:
         now = await self._now()
         until = now + dt.timedelta(seconds=lease)
 
-        async def work(connection: AsyncConnection) -> str | None:
+        async def work(connection: AsyncConnection) -> Batch | UnreadableError | None:
             if row.state is None:
                 changed = await connection.execute(self._insert, _new_claim(row, consumer, holder, now, until))
             else:
@@ -177,14 +187,19 @@ class Claims:
             asked = {"watermark": row.watermark_id, "seq_": row.seq}
             batch = (await connection.execute(claim_statements.SELECT_ITEMS, asked)).first()
             if batch is None or batch.id != row.id:  # the watermark was forgotten, and perhaps made anew
-                await connection.rollback()
+                await self._database.undo(connection)
                 return None
-            return str(batch.payload)
+            try:
+                return await batch_from(row, key, batch.payload)
+            except UnreadableError as error:
+                await self._database.undo(connection)
+                return error
 
-        payload = await self._database.write(work, repeatable=False)
-        if payload is None:
+        batch = await self._database.write(work, repeatable=False)
+        if isinstance(batch, UnreadableError):
+            raise batch
+        if batch is None:
             return None
-        (batch,) = await batches_from([row], {key.id: key}, [payload])
         attempt = (row.attempt or 0) + 1
         return Claim(batch=batch, consumer=consumer, holder=holder, attempt=attempt, lease_until=until)
 

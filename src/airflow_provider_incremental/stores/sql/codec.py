@@ -20,15 +20,17 @@ from airflow_provider_incremental.core.watermark import (
     WatermarkKey,
     WatermarkStatus,
 )
+from airflow_provider_incremental.stores.sql.readable import listed_cursor, listed_items, require_readable
 
 __all__ = [
     "EncodedBatch",
+    "batch_from",
     "batches_from",
     "cursor_text",
     "encoded",
     "key_from",
+    "listed_watermark",
     "seen_from",
-    "text_cursor",
     "text_or_none",
     "watches_from",
     "watermark_from",
@@ -64,11 +66,6 @@ def cursor_text(cursor: Cursor) -> str | None:
     return None if cursor is None else values.dumps(cursor)
 
 
-def text_cursor(text: str | None) -> Cursor:
-    """Return the cursor that a column has."""
-    return None if text is None else values.loads(text)
-
-
 def text_or_none(text: str | None) -> str | None:
     """Return free text as every database takes it: a NUL or half a character would make it refuse the whole row."""
     return text and text.replace("\x00", "\\0").encode("utf-8", "replace").decode("utf-8")
@@ -87,7 +84,9 @@ async def encoded(batches: Sequence[NewBatch]) -> list[EncodedBatch]:
 async def batches_from(
     rows: Sequence[Any], key_of: Mapping[str, WatermarkKey], payloads: Sequence[str | None] | None = None
 ) -> list[Batch]:
-    """Return the batches of rows with the columns of :data:`statements.batch_columns`.
+    """Return the batches of rows with the columns of :data:`statements.batch_columns`, for a list.
+
+    Values that this release cannot read hide no other batch: see :mod:`readable`.
 
     :param key_of: the name of every watermark's id that occurs.
     :param payloads: the items of each row as text, where they are wanted; by default the column ``payload``, if any.
@@ -99,9 +98,25 @@ async def batches_from(
 
     def read() -> list[Batch]:
         return [
-            _batch(row, key_of[row.watermark_id], None if text is None else loads(text))
+            _batch(row, key_of[row.watermark_id], listed_cursor, listed_items(loads, text))
             for row, text in zip(rows, texts, strict=True)
         ]
+
+    return await _run(read, big=big)
+
+
+async def batch_from(row: Any, key: WatermarkKey, payload: str) -> Batch:
+    """Return the batch of a row with its items, for whoever processes it.
+
+    :raises UnreadableError: when this release cannot read one of its values.
+    """
+    where = f"of batch {row.seq} of watermark {key} (asset_watermark_batches.id = {row.id})"
+    big = len(payload) > _BIG_TEXT
+    loads = _text_items if big else values.loads
+
+    def read() -> Batch:
+        items = require_readable(loads, payload, f"an item {where}")
+        return _batch(row, key, lambda text: _cursor(text, f"a cursor {where}"), items)
 
     return await _run(read, big=big)
 
@@ -111,21 +126,48 @@ def key_from(row: Any) -> WatermarkKey:
     return WatermarkKey(row.asset_name, row.namespace, row.key)
 
 
-async def seen_from(rows: Sequence[Any]) -> list[SeenBatch]:
-    """Return the fingerprints of rows with ``seq``, ``high`` and ``fingerprints``."""
+async def seen_from(rows: Sequence[Any], key: WatermarkKey) -> list[SeenBatch]:
+    """Return the fingerprints of rows with ``seq``, ``high`` and ``fingerprints``.
+
+    :raises UnreadableError: when this release cannot read where a batch ends: its items could come a second time.
+    """
     size = sum(len(row.fingerprints) for row in rows)
 
     def read() -> list[SeenBatch]:
-        return [SeenBatch(row.seq, text_cursor(row.high), _split(row.fingerprints)) for row in rows]
+        return [
+            SeenBatch(
+                row.seq,
+                _cursor(row.high, f"the cursor of batch {row.seq} of watermark {key} in asset_watermark_batches"),
+                _split(row.fingerprints),
+            )
+            for row in rows
+        ]
 
     return await _run(read, big=size > _BIG_FINGERPRINTS)
 
 
 def watermark_from(row: Any, key: WatermarkKey) -> Watermark:
-    """Return the watermark of a row with the columns of :data:`statements.watermark_columns`."""
+    """Return the watermark of a row with the columns of :data:`statements.watermark_columns`, for whoever moves it.
+
+    :raises UnreadableError: when this release cannot read its cursor.
+    """
+    where = f"the cursor of watermark {key} (asset_watermarks.id = {row.id})"
+    return _watermark(row, key, _cursor(row.cursor, where))
+
+
+def listed_watermark(row: Any, key: WatermarkKey) -> Watermark:
+    """Return the same for a list: a cursor that this release cannot read hides no other watermark."""
+    return _watermark(row, key, listed_cursor(row.cursor))
+
+
+def _cursor(text: str | None, what: str) -> Cursor:
+    return None if text is None else require_readable(values.loads, text, what)
+
+
+def _watermark(row: Any, key: WatermarkKey, cursor: Cursor) -> Watermark:
     return Watermark(
         key=key,
-        cursor=text_cursor(row.cursor),
+        cursor=cursor,
         version=row.version,
         last_seq=row.last_seq,
         watches=watches_from(row.watches_source, row.watches_cursor),
@@ -168,13 +210,13 @@ def _encode(batches: Sequence[NewBatch], dumps: Callable[[list[Any]], str]) -> l
     ]
 
 
-def _batch(row: Any, key: WatermarkKey, items: list[Any] | None) -> Batch:
+def _batch(row: Any, key: WatermarkKey, cursor_of: Callable[[str | None], Cursor], items: list[Any] | None) -> Batch:
     return Batch(
         key=key,
         id=row.id,
         seq=row.seq,
-        low=text_cursor(row.low),
-        high=text_cursor(row.high),
+        low=cursor_of(row.low),
+        high=cursor_of(row.high),
         count=row.size,
         kind=row.kind,
         items=items,

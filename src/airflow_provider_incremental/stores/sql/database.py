@@ -135,6 +135,12 @@ class Database:
 
         return await self.write(whole, repeatable=True)
 
+    async def undo(self, connection: AsyncConnection) -> None:
+        """Take back what the running operation did in its transaction, and let it go on in another one."""
+        await connection.rollback()
+        if self.dialect.begin_write:
+            await connection.exec_driver_sql(self.dialect.begin_write)
+
     @property
     def commits_in_one_statement(self) -> bool:
         """Whether a commit goes straight to the driver: not when it is a part of a transaction."""

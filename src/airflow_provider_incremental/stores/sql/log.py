@@ -92,7 +92,7 @@ class Log:
         async def work(connection: AsyncConnection) -> Sequence[Any]:
             return (await connection.execute(statements.SELECT_SEEN, asked)).all()
 
-        return await seen_from(await self._database.read(work))
+        return await seen_from(await self._database.read(work), key)
 
     async def history(self, key: WatermarkKey, before_seq: int | None, limit: int) -> list[Batch]:
         """See the protocol."""

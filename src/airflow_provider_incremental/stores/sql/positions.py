@@ -23,7 +23,7 @@ from airflow_provider_incremental.stores.sql.codec import (
     cursor_text,
     encoded,
     key_from,
-    text_cursor,
+    listed_watermark,
     text_or_none,
     watches_from,
     watermark_from,
@@ -33,6 +33,7 @@ from airflow_provider_incremental.stores.sql.hot_commit import hot_commit
 from airflow_provider_incremental.stores.sql.journal import Journal
 from airflow_provider_incremental.stores.sql.memories import Memories
 from airflow_provider_incremental.stores.sql.packets import require_room
+from airflow_provider_incremental.stores.sql.readable import listed_cursor
 
 __all__ = ["Positions"]
 
@@ -159,8 +160,7 @@ class Positions:
             asset = {"asset_hash_": statements.asset_hash(selector.asset_name)}
             return (await connection.execute(statements.SELECT_WATERMARKS_OF_ASSET, asset)).all()
 
-        rows = await self._database.read(work)
-        found = [watermark_from(row, key_from(row)) for row in rows]
+        found = [listed_watermark(row, key_from(row)) for row in await self._database.read(work)]
         chosen = [each for each in found if selector is None or selector.matches(each.key)]
         return sorted(chosen, key=lambda each: (each.key.asset_name, each.key.namespace, each.key.key))
 
@@ -174,7 +174,7 @@ class Positions:
         async def work(connection: AsyncConnection) -> Any:
             await connection.execute(self._insert, self._new(key, now))
             before = (await connection.execute(statements.SELECT_WATERMARK, {"watermark": key.id})).one()
-            detail = rewound(text_cursor(before.cursor), cursor, reread=reread, rewatch=rewatch)
+            detail = rewound(listed_cursor(before.cursor), cursor, reread=reread, rewatch=rewatch)
             await self._journal.write(connection, key, now, "rewind", detail, act=act)
             await connection.execute(statements.rewind(reread=reread, rewatch=rewatch), change)
             if rewatch:
@@ -194,7 +194,7 @@ class Positions:
             return (await connection.execute(statements.SELECT_WATERMARK, {"watermark": key.id})).first()
 
         row = await self._database.write(work, repeatable=act is None)
-        return None if row is None else watermark_from(row, key)
+        return None if row is None else listed_watermark(row, key)
 
     async def forget(self, key: WatermarkKey, act: Act | None) -> bool:
         """See the protocol."""
