@@ -1,23 +1,30 @@
 """Sorted keys as blocks of bytes, and the names of these blocks, which sort as the keys do.
 
-A block holds the keys below its name, down to the name of the block before. A name is the shortest text that tells the
-last key of its block from the first one of the next, in hexadecimal digits; the last block is named behind them all.
+A block holds the keys below its edge, down to the edge of the block before. An edge is the shortest text that tells the
+last key of its block from the first one of the next, and names its block; the last block is named behind them all.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Sequence
 
 __all__ = ["LAST", "block_name", "decode_keys", "encode_keys", "name_above", "split_keys", "upper_edge"]
 
-LAST = "g"
+LAST = "~"
 """The name behind every other."""
 
 _IN_A_BLOCK = 2048
 _NEAR = 128
-_LONGEST_EDGE = 110  # bytes, as a name in hexadecimal digits has to fit into 250 characters
+_LONGEST_NAME = 230  # characters; a store takes 250
 _PLAIN, _HEX = b"p", b"h"
+# Each byte in printable ASCII, so that texts sort as the bytes do: most are themselves.
+_FIRST, _LAST, _LOW, _HIGH = 0x22, 0x7C, "!", "}"
+_CHARACTERS = [
+    chr(byte) if _FIRST <= byte <= _LAST else f"{_LOW if byte < _FIRST else _HIGH}{byte:02x}" for byte in range(256)
+]
+_CHARACTER = re.compile(f"[{_LOW}{_HIGH}](..)|(.)")
 _BETWEEN = b"\xff"  # in no UTF-8, so in no key but that of a server that keeps other bytes
 
 
@@ -45,18 +52,24 @@ def decode_keys(block: bytes) -> list[bytes]:
 
 
 def block_name(edge: bytes | None) -> str:
-    """Return the name of the block of the keys below an edge; None for the last one."""
-    return LAST if edge is None else edge.hex()
+    """Return the name of the block of the keys below an edge; None for the last one.
+
+    >>> block_name(b"2026/a b"), block_name(None)
+    ('2026/a!20b', '~')
+    """
+    return LAST if edge is None else "".join(map(_CHARACTERS.__getitem__, edge))
 
 
 def upper_edge(name: str) -> bytes | None:
     """Return the edge of a block: its keys lie below."""
-    return None if name == LAST else bytes.fromhex(name)
+    if name == LAST:
+        return None
+    return bytes(int(each[1], 16) if each[1] else ord(each[2]) for each in _CHARACTER.finditer(name))
 
 
 def name_above(key: bytes) -> str:
     """Return a text behind which the names begin of the blocks that hold a key and greater ones; perhaps one more."""
-    return key[:_LONGEST_EDGE].hex()
+    return block_name(key)[:_LONGEST_NAME]
 
 
 def split_keys(keys: Sequence[bytes], edge: bytes | None) -> list[tuple[bytes | None, Sequence[bytes]]]:
@@ -65,7 +78,7 @@ def split_keys(keys: Sequence[bytes], edge: bytes | None) -> list[tuple[bytes | 
     start = 0
     while len(keys) - start > 2 * _IN_A_BLOCK:
         at, between = _best_edge(keys, start + _IN_A_BLOCK)
-        if len(between) > _LONGEST_EDGE:  # keys that differ behind their 110th byte only: one big block
+        if len(block_name(between)) > _LONGEST_NAME:  # keys that differ far behind their beginning only: one big block
             break
         parts.append((between, keys[start:at]))
         start = at

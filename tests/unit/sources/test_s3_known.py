@@ -14,11 +14,13 @@ from airflow_provider_incremental.core.source import Found
 from airflow_provider_incremental.sources import s3_known, s3_known_blocks
 from airflow_provider_incremental.sources.s3_known import KnownKeys
 from airflow_provider_incremental.sources.s3_known_blocks import (
+    LAST,
     block_name,
     decode_keys,
     encode_keys,
     name_above,
     split_keys,
+    upper_edge,
 )
 from airflow_provider_incremental.sources.s3_pages import key_order
 from airflow_provider_incremental.sources.s3_sweep import Range
@@ -60,6 +62,17 @@ def test_blocks_are_found_by_their_names(keys, edge):
     for key in keys:
         found = next(part for name, (_, part) in zip(names, parts, strict=True) if name > name_above(key))
         assert key in found
+
+
+@given(st.binary(max_size=20), st.binary(max_size=20))
+def test_names_sort_as_the_edges(one, other):
+    """A name is printable ASCII, means its edge, and stands among the others as its edge does."""
+    assert upper_edge(block_name(one)) == one
+    assert block_name(one).isascii()
+    assert block_name(one).isprintable()
+    assert (block_name(one) < block_name(other)) == (one < other)
+    assert block_name(one) < LAST == block_name(None)
+    assert upper_edge(LAST) is None
 
 
 def test_long_keys_that_hardly_differ_stay_in_one_block():
