@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from airflow_provider_incremental.stores.sql.dialects import DIALECTS
 from airflow_provider_incremental.stores.sql.engine import BUSY_TIMEOUT, create_engine, shown
 from airflow_provider_incremental.stores.sql.failures import DRIVER_ERRORS, Failure, classify, translated
+from airflow_provider_incremental.stores.sql.opened import Opened
 from airflow_provider_incremental.stores.sql.spare import Spare
 
 __all__ = ["Database"]
@@ -30,6 +31,8 @@ Work = Callable[[AsyncConnection], Awaitable[Result]]
 _ATTEMPTS = 6
 _FIRST_PAUSE = 0.01
 _TIMEOUT = 30.0
+_CLOSE_TIMEOUT = 5.0
+_LAST_WAIT = 1.0
 
 
 _transaction: ContextVar[tuple[Database, AsyncConnection] | None] = ContextVar("_transaction", default=None)
@@ -53,6 +56,7 @@ class Database:
         self.dialect = DIALECTS[url.get_backend_name()]
         self.engine = create_engine(url)
         self._pool: Any = self.engine.pool
+        self._opened = Opened(self.engine)
         self._spare = Spare()
         self._singles = self.engine.execution_options(**self.dialect.single_options)
         # SQLite lets one write at a time and wakes nobody who waits: within a process, writers queue here.
@@ -159,7 +163,19 @@ class Database:
         return out - self._spare.held
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close every connection, within seconds whatever the network does: what cannot say goodbye goes without."""
+        closing = asyncio.ensure_future(self._close())
+        try:
+            await asyncio.wait([closing], timeout=_CLOSE_TIMEOUT)
+        finally:
+            if not closing.done():
+                self._opened.terminate(self.dialect)
+                await _ended(closing)
+        with contextlib.suppress(asyncio.CancelledError, *DRIVER_ERRORS):  # it is gone, one way or the other
+            if closing.done():
+                closing.result()
+
+    async def _close(self) -> None:
         await self._spare.close()
         await self.engine.dispose()
 
@@ -178,3 +194,11 @@ class Database:
             await asyncio.sleep(pause)
             pause *= 3
         raise AssertionError  # the last attempt returns or raises
+
+
+async def _ended(closing: asyncio.Future[None]) -> None:
+    """Wait until nobody waits for a connection that was terminated, and no longer."""
+    await asyncio.wait([closing], timeout=_LAST_WAIT)
+    if not closing.done():
+        closing.cancel()
+        await asyncio.wait([closing], timeout=_LAST_WAIT)

@@ -26,6 +26,7 @@ class Dialect:
     :param null_is_constant: whether a condition ``IS NULL`` on a column lets an index give the order of the next one.
     :param limits_packets: whether :mod:`packets` has to look at big batches.
     :param bytes_as_hex: whether bytes are handed over as text, since the driver gets them wrong.
+    :param terminate: ends a connection of the driver without a word to the server, and without waiting for it.
     :param commits_in_one_statement: whether :mod:`hot_commit` serves this database.
     """
 
@@ -33,6 +34,7 @@ class Dialect:
     now: sa.sql.ColumnElement[Any]
     begin_write: str | None = None
     single_options: dict[str, Any]
+    terminate: Callable[[Any], None]
     null_is_constant: bool = False
     limits_packets: bool = False
     bytes_as_hex: bool = False
@@ -57,12 +59,14 @@ DIALECTS = {
         now=sa.func.clock_timestamp(type_=UtcDateTime()),
         # Saves BEGIN and COMMIT, each a round trip.
         single_options={"isolation_level": "AUTOCOMMIT"},
+        terminate=lambda connection: connection.terminate(),
         commits_in_one_statement=True,
     ),
     "mysql": Dialect(
         insert_if_absent=_mysql_insert,
         now=sa.func.utc_timestamp(6, type_=UtcDateTime()),
         single_options={},
+        terminate=lambda connection: connection.close(),
         null_is_constant=True,
         limits_packets=True,
         bytes_as_hex=True,  # aiomysql 0.3 with PyMySQL 1.2
@@ -73,5 +77,6 @@ DIALECTS = {
         # A transaction that reads first and writes later fails at once when another process wrote in between.
         begin_write="BEGIN IMMEDIATE",
         single_options={},
+        terminate=lambda _: None,  # there is no network to wait for
     ),
 }
