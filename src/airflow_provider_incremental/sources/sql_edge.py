@@ -49,20 +49,18 @@ class UpperEdge:
         self._by_value = plan.edge_form == "instant"
         self._horizon = Horizon(by_value=self._by_value, max_hold=plan.selection.max_hold)
         self._on_postgres = plan.shape.dialect == "postgresql"
-        self._look = postgres.look_of(plan)
-        self._probes: dict[int, Statement] = {}
+        self._statements: dict[int, Statement] = {}
         self._risks: set[str] = set()
         self._count = 0
         self.note: str | None = None
 
-    async def find(self, position: Sequence[Any], *, surely: bool = False) -> Edge | None:
+    async def find(self, position: Sequence[Any]) -> Edge | None:
         """Return the edge above a position; None when no row lies above it.
 
-        :param surely: there will be rows, so that they are not looked for first.
         :raises SourceError: when the open transactions cannot be told.
         """
         try:
-            edge = await self._found(position, surely=surely)
+            edge = await self._found(position)
         except BaseException:
             self._horizon.forget()
             raise
@@ -85,8 +83,8 @@ class UpperEdge:
         else:
             await mysql.fresh_look(self._reader, self._plan, (None,))
 
-    async def _found(self, position: Sequence[Any], *, surely: bool) -> Edge | None:
-        edge = await self._seen(position, surely=surely and self._knows_starts)
+    async def _found(self, position: Sequence[Any]) -> Edge | None:
+        edge = await self._seen(position)
         if edge is None or edge.holder is None or self._knows_starts:
             return edge
         # Most transactions are shorter than anybody wants to wait: look again instead of at the next poll.
@@ -107,28 +105,18 @@ class UpperEdge:
     def _is_short(self, edge: Edge, patience: float) -> bool:
         return edge.holder is not None and edge.holder.age <= patience
 
-    async def _seen(self, position: Sequence[Any], *, surely: bool = False) -> Edge | None:
-        probe: Sequence[Any] = ()
-        if not surely:
-            statement = self._probes.get(len(position))
-            if statement is None:
-                statement = self._probes[len(position)] = self._probe(len(position))
-            rows = await self._fetch(statement, position)
-            if not rows:
-                return None
-            probe = rows[0]
+    async def _seen(self, position: Sequence[Any]) -> Edge | None:
+        statement = self._statements.get(len(position))
+        if statement is None:
+            make = postgres.look_of if self._on_postgres else mysql.probe_of
+            statement = self._statements[len(position)] = make(self._plan, len(position))
+        rows = await self._fetch(statement, position)
+        if not rows:
+            return None
+        look = postgres.look_from(self._plan, rows) if self._on_postgres else await self._mysql(rows[0])
         if not self._by_value:
-            self._plan.check_found(probe)
-        return self._horizon.look(await (self._postgres if self._on_postgres else self._mysql)(probe))
-
-    def _probe(self, given: int) -> Statement:
-        """Return the query that has no row where none lies above a position, and else the mark where it comes first."""
-        if not self._on_postgres:
-            return mysql.probe_of(self._plan, given)
-        return self._plan.keyset.some(given) if self._by_value else self._plan.keyset.top(given)
-
-    async def _postgres(self, probe: Sequence[Any]) -> Look:
-        return postgres.look_from(self._plan, await self._reader.fetch(self._look, {}), probe)
+            self._plan.check_found(look.mark)
+        return self._horizon.look(look)
 
     async def _mysql(self, probe: Sequence[Any]) -> Look:
         for _ in range(_UNSURE):

@@ -19,6 +19,8 @@ _REMEDIES = {
     1054: "correct the name in cursor, columns or sql",
     1142: "grant it to the user: GRANT SELECT ON ...",
     1143: "grant it to the user: GRANT SELECT (...) ON ...",
+    1205: "another session locks the table; the next poll tries again, until it is unlocked",
+    1213: "nothing was read; the next poll tries again. Look for sessions that lock the tables",
     1227: "grant it to the user: GRANT PROCESS ON *.* TO ..., which shows the open transactions of others; or give "
     "visibility='none'",
     1146: "create it, or correct the name: 'schema.name' says which schema is meant",

@@ -43,6 +43,11 @@ class Plan:
         """The selection and the database, as messages name them."""
         return f"{self.selection} at {self.shape.place}"
 
+    @property
+    def has_key(self) -> bool:
+        """Whether the database says that no two rows agree in the cursor, in values that its driver keeps exactly."""
+        return self.shape.dialect == "postgresql" and self.shape.keys is not None and not self.selection.unique
+
     @cached_property
     def settle(self) -> float:
         """Seconds that a poll stays behind: no less than the first cursor column's resolution."""

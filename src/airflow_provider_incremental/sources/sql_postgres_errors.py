@@ -17,6 +17,11 @@ _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
     (asyncpg.InvalidAuthorizationSpecificationError, "correct the login and the password in the Airflow connection"),
     (asyncpg.InvalidCatalogNameError, "correct the database's name in the Airflow connection"),
     (asyncpg.InsufficientPrivilegeError, "grant it to the user: GRANT USAGE ON SCHEMA ..., GRANT SELECT ON ..."),
+    (
+        asyncpg.DeadlockDetectedError,
+        "nothing was read; the next poll tries again. Look for sessions that lock the tables",
+    ),
+    (asyncpg.LockNotAvailableError, "another session locks the table; the next poll tries again, until it is unlocked"),
     (asyncpg.UndefinedTableError, "create it, or correct the name: 'schema.name' says which schema is meant"),
     (asyncpg.InvalidSchemaNameError, "create it, or correct the name"),
     (asyncpg.UndefinedColumnError, "correct the name in cursor, columns or sql"),

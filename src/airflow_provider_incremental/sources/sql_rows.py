@@ -25,6 +25,7 @@ from airflow_provider_incremental.sources.sql_visibility import Edge
 __all__ = ["SqlRowSource"]
 
 _PLAN_LASTS = 100  # polls
+_PLAN_AGES = 300.0  # seconds
 _CHUNK = 1000  # rows between two chances for everything else in the event loop
 
 
@@ -36,8 +37,8 @@ class SqlRowSource(Source):
 
     The rows of a poll are read by one statement, so that it sees one state of the data. Where the first cursor column
     is a timestamp they end ``settle`` seconds before the database's own now. Before the first poll, and again every
-    hundred polls, the selection is checked: that the columns are there and may serve in a cursor, that the order is
-    total, and that no row has NULL in a cursor column.
+    hundred polls or five minutes, the selection is checked: that the columns are there and may serve in a cursor, that
+    the order is total, and that no row has NULL in a cursor column.
 
     With ``visibility="committed"`` a poll ends below whatever a transaction that is open can still add, so that no row
     that commits late is missed. Otherwise it is found while ``settle`` is longer than its transaction took; a number
@@ -61,9 +62,9 @@ class SqlRowSource(Source):
         self._conn_id = conn_id
         self._plan: Plan | None = None
         self._plan_serves = 0
+        self._plan_since = 0.0
         self._edges: UpperEdge | None = None
         self._edge: Edge | None = None
-        self._busy = False
         self._statements: dict[tuple[int, int], Statement] = {}
         self._checks = RowChecks(reader=reader, selection=selection)
 
@@ -85,7 +86,7 @@ class SqlRowSource(Source):
             await self._checks.check_number(plan, position)
             cut_short = self._edge is not None
             rows = await self._above(plan, position, limit + 1)
-            cursors = await self._cursors(plan, position, rows)
+            await self._check_order(plan, position, rows)
             note = await self._note(plan, position, found=bool(rows))
             more = len(rows) > limit
             if not more:
@@ -96,7 +97,7 @@ class SqlRowSource(Source):
                 return Found(high=low, more=more, note=note)
             items = await self._items(plan, rows[:limit]) if self._selection.payload == "rows" else ()
             count = min(len(rows), limit)
-            return Found(high=cursors[count - 1], items=items, count=count, more=more, note=note)
+            return Found(high=plan.cursor_of(rows[count - 1]), items=items, count=count, more=more, note=note)
 
     async def latest(self) -> Baseline:
         """Return the cursor of the last row that a poll would deliver now."""
@@ -124,11 +125,12 @@ class SqlRowSource(Source):
 
     @contextlib.asynccontextmanager
     async def _checked_plan(self) -> AsyncGenerator[Plan, None]:
-        """Lend the plan; after an error, and after so many uses, the selection is looked at again first."""
+        """Lend the plan; after an error, so many uses or minutes, the selection is looked at again first."""
         serves, self._plan_serves = self._plan_serves, 0
-        if self._plan is None or serves <= 0:
+        now = self._clock.monotonic()
+        if self._plan is None or serves <= 0 or now - self._plan_since >= _PLAN_AGES:
             self._edge = None
-            self._plan = await self._looked_at(self._plan)
+            self._plan, self._plan_since = await self._looked_at(self._plan), now
             serves = 1 if self._plan.shape.empty else _PLAN_LASTS
         yield self._plan
         self._plan_serves = serves - 1
@@ -175,14 +177,14 @@ class SqlRowSource(Source):
         if self._edges is None:
             return {}
         # What a limit cut short is read on below the same edge: that costs no look.
-        self._edge = self._edge or await self._edges.find(position, surely=self._busy)
+        self._edge = self._edge or await self._edges.find(position)
         return None if self._edge is None else self._edges.parameters(self._edge)
 
     async def _last(self, plan: Plan) -> Sequence[Sequence[Any]]:
         """Return the cursor of the last row below the upper edge, if there is one."""
         if plan.shape.empty:
             return ()
-        self._edge, self._busy = None, False
+        self._edge = None
         values = await self._edge_values(())
         if values is None and self._edge is not None:
             raise SourceError(f"{plan.where}: the start at the latest row is {held(self._edge)}")
@@ -195,19 +197,21 @@ class SqlRowSource(Source):
     async def _fetch(self, statement: Statement, own: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]:
         return await self._reader.fetch(statement, {**self._selection.parameters, **(own or {})})
 
-    async def _cursors(self, plan: Plan, position: tuple[Any, ...], rows: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the cursor of each row, sure that it is a place in a total order above the position."""
+    async def _check_order(self, plan: Plan, position: tuple[Any, ...], rows: Sequence[Any]) -> None:
+        """Make sure that the rows are places in a total order above the position."""
+        if not rows:
+            return
+        if plan.cursor_of(rows[0]) == position:
+            raise SourceError(self._not_total(plan, position, again=True))
+        plan.check_found(plan.cursor_of(rows[-1]))
+        if plan.has_key:
+            return
         cursors: list[tuple[Any, ...]] = []
         async for chunk in _chunks(rows):
             cursors.extend(map(plan.cursor_of, chunk))
-        if cursors and cursors[0] == position:
-            raise SourceError(self._not_total(plan, position, again=True))
         if any(map(eq, cursors, cursors[1:])):
             twice = next(before for before, after in pairwise(cursors) if before == after)
             raise SourceError(self._not_total(plan, twice, again=False))
-        if cursors:
-            plan.check_found(cursors[-1])
-        return cursors
 
     def _not_total(self, plan: Plan, cursor: tuple[Any, ...], *, again: bool) -> str:
         names = ", ".join(self._selection.cursor)
@@ -226,10 +230,7 @@ class SqlRowSource(Source):
         """Return what keeps rows from being found, in one line."""
         nothing_above = self._edges is not None and self._edge is None
         waiting = await self._checks.note_on_waiting(plan, position, found=found, nothing_above=nothing_above)
-        # Where rows were not looked for first, an empty answer does not say that any waits.
-        held_back = self._edges_note if found or not self._busy else None
-        self._busy = found
-        return "; ".join(filter(None, (held_back, waiting, self._checks.skipped))) or None
+        return "; ".join(filter(None, (self._edges_note, waiting, self._checks.skipped))) or None
 
     async def _items(self, plan: Plan, rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []

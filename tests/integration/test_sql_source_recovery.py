@@ -1,0 +1,216 @@
+"""Whatever goes wrong on the database's side: the message says what, the watermark stays, and it is over by itself.
+
+Each fault meets a source that has polled before, and goes away without the source being told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.sources.sql_engine import EngineReader
+from airflow_provider_incremental.sources.sql_postgres import PostgresReader
+from airflow_provider_incremental.stores.memory import MemoryStore
+from airflow_provider_incremental.testing.crashing import CrashingStore, ProcessDied
+from airflow_provider_incremental.testing.fakes import FakeClock
+from harness import postgres_server
+from tests.integration.sql_stage import Database, Watcher, answering, arguments_of, make_orders
+from tests.integration.test_sql_source_feed import Process, delivered, insert
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    """A database of each kind of server with an empty table ``orders``."""
+    made = Database(request.getfixturevalue("postgres_database" if request.param == "postgresql" else "mysql_database"))
+    make_orders(made)
+    yield made
+    await made.aclose()
+
+
+async def refused(watcher: Watcher, told: str) -> None:
+    """Poll twice: both times it is told what is wrong, and the watermark stays."""
+    before = watcher.watermark
+    for _ in range(2):
+        with pytest.raises((SourceError, ConnectionError)) as error:
+            await watcher.poll()
+        assert re.search(told, str(error.value)), str(error.value)
+    assert watcher.watermark == before
+
+
+async def mended(watcher: Watcher, database: Database) -> None:
+    """The next row comes, once, without a new source."""
+    insert(database, 2)
+    async with asyncio.timeout(30):
+        while watcher.ids != [1, 2]:
+            with contextlib.suppress(ConnectionError):  # a connection from before
+                await watcher.drain()
+    assert await watcher.drain() == []
+
+
+async def watching(database: Database, **arguments: Any) -> Watcher:
+    """One source that has read the row 1."""
+    insert(database, 1)
+    source = database.source(**arguments)
+    watcher = Watcher(lambda: source)
+    await watcher.drain()
+    assert watcher.ids == [1]
+    return watcher
+
+
+@pytest.mark.parametrize(
+    ("broken", "told", "undone"),
+    [
+        ("DROP TABLE orders", r"orders.*(create it|no table)", ""),
+        (
+            "ALTER TABLE orders RENAME COLUMN updated_at TO changed_at",
+            "updated_at",
+            "ALTER TABLE orders RENAME COLUMN changed_at TO updated_at",
+        ),
+    ],
+)
+async def test_a_table_or_a_column_that_goes_and_comes(database: Database, broken: str, told: str, undone: str) -> None:
+    """Dropped and made anew, or renamed and back."""
+    watcher = await watching(database)
+    database.execute(broken)
+    await refused(watcher, told)
+    database.execute(undone) if undone else make_orders(database)
+    await mended(watcher, database)
+
+
+async def test_a_type_that_changes_is_refused_and_not_cast(database: Database) -> None:
+    """The position is of another type: how to set it is told; when the type is back, it fits again."""
+    clock = FakeClock()
+    source = database.source()
+    source._clock = clock
+    watcher = Watcher(lambda: source)
+    insert(database, 1)
+    await watcher.drain()
+    types = {"postgresql": ("ALTER updated_at TYPE timestamptz", "ALTER updated_at TYPE timestamp")}
+    change, back = types.get(database.kind, ("MODIFY updated_at bigint", "MODIFY updated_at datetime(6) NOT NULL"))
+    database.execute(f"ALTER TABLE orders {change}")
+    told = "The column's type has changed.*it is not cast.*airflow-incremental set"
+    await refused(Watcher(database.source, watermark=watcher.watermark), told)
+    await clock.run_for(300)  # a source that goes on polling looks at the table again
+    await refused(watcher, told)
+    database.execute("DELETE FROM orders", f"ALTER TABLE orders {back}")
+    await mended(watcher, database)
+
+
+@contextlib.contextmanager
+def locked(database: Database) -> Iterator[None]:
+    """The table in the hands of a session that lets nobody read."""
+    with database.engine().connect() as session:
+        lock = (
+            "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE"
+            if database.kind == "postgresql"
+            else "LOCK TABLES orders WRITE"
+        )
+        session.execute(sa.text(lock))
+        yield
+        if database.kind == "mysql":
+            session.execute(sa.text("UNLOCK TABLES"))
+
+
+@pytest.mark.parametrize("limit", ["lock", "statement"])
+async def test_a_limit_of_the_server_is_told_and_over_with_its_cause(database: Database, limit: str) -> None:
+    """A table that is locked for longer than the server lets a session, or a statement, wait."""
+    user = database.url.split("://")[1].split(":")[0]
+    name = database.url.rpartition("/")[2]
+    if database.kind == "postgresql":
+        database.execute(f"ALTER ROLE {user} IN DATABASE {name} SET {limit}_timeout = '300ms'")
+        told = "another session locks the table" if limit == "lock" else "statement timeout.*add an index"
+        watcher = await watching(database)
+    else:
+        told = "another session locks the table" if limit == "lock" else "max_statement_time exceeded.*add an index"
+        connect = "SET lock_wait_timeout = 1" if limit == "lock" else "SET lock_wait_timeout = 100"
+        engine = database.engine(connect_args={"init_command": connect})
+        seconds = 60.0 if limit == "lock" else 1.0
+        watcher = await watching(database, reader=EngineReader(engine=answering(engine), timeout=seconds))
+    with locked(database):
+        await refused(watcher, told)
+    await mended(watcher, database)
+
+
+async def test_a_deadlock_is_told_and_tried_again(postgres_database: str) -> None:
+    """The server chose the poll as the one that has to give way: nothing was read, and the next poll reads it."""
+    database = Database(postgres_database)
+    make_orders(database)
+    watcher = await watching(database, unique=True)
+    with database.engine().begin() as session:
+        session.exec_driver_sql(
+            "ALTER TABLE orders RENAME TO kept; CREATE FUNCTION chosen() RETURNS timestamp LANGUAGE plpgsql AS "
+            "$$BEGIN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END$$; "
+            "CREATE VIEW orders AS SELECT id, chosen() AS updated_at, name FROM kept"
+        )
+    await refused(watcher, "deadlock detected; nothing was read; the next poll tries again")
+    database.execute("DROP VIEW orders", "ALTER TABLE kept RENAME TO orders")
+    await mended(watcher, database)
+    await database.aclose()
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+async def test_a_server_that_is_restarted_is_read_again(how: str) -> None:
+    """Ended in order, or as by a power cut: the connection is lost, then refused, then there again."""
+    with postgres_server.restartable({"synchronous_commit": "on"}) as (server, service):
+        database = Database(server.create_database())
+        make_orders(database)
+        watcher = await watching(database)
+        getattr(service, how)()
+        await refused(
+            watcher, "connection was lost|cannot connect to postgresql://127.0.0.1.*check that the server runs"
+        )
+        service.start()
+        await mended(watcher, database)
+        await database.aclose()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("how", ["fail", "die"])
+async def test_50_a_commit_that_fails_repeats_nothing(database: Database, when: Any, how: str) -> None:
+    """Rows and watermark are one transaction: what was not kept is read again, what was kept is not."""
+    survives = MemoryStore(clock=FakeClock())
+    insert(database, 1, 2, 3)
+    store: Any = CrashingStore(survives)
+    if how == "die":
+        store.die(when, "commit")
+    else:
+        store.fail(when, "commit", OSError("the network is gone"))
+    first = Process(database, store, limit=2)
+    with contextlib.suppress(ProcessDied):
+        await first.live(60)
+    await first.die()
+    second = Process(database, survives, limit=2)
+    await second.live(60)
+    await second.die()
+    batches = await survives.history(first.feed.key, limit=100)
+    assert sorted(item["id"] for item in await delivered(survives)) == [1, 2, 3]
+    assert len({batch.id for batch in batches}) == len(batches)
+
+
+async def test_a_reader_asks_for_its_connection_again_after_it_was_refused(database: Database) -> None:
+    """Deleted in Airflow, the connection is missed when it is asked for; made again, it is used."""
+    insert(database, 1)
+    there = [False]
+
+    async def connection() -> Any:
+        if not there[0]:
+            raise SourceError("conn_id='shop' names a connection that Airflow does not find here")
+        if database.kind == "postgresql":
+            return arguments_of(database.url)
+        return database.engine()
+
+    reader = PostgresReader(arguments=connection) if database.kind == "postgresql" else EngineReader(engine=connection)
+    source = database.source(reader=reader)
+    watcher = Watcher(lambda: source)
+    await refused(watcher, "conn_id='shop'")
+    there[0] = True
+    await watcher.drain()
+    assert watcher.ids == [1]
+    await reader.aclose()
