@@ -13,6 +13,7 @@ from typing import Any
 from airflow_provider_incremental.core import values
 from airflow_provider_incremental.core.batch import FINGERPRINT_BYTES
 from airflow_provider_incremental.core.errors import ConfigurationError, UnsupportedValueError
+from airflow_provider_incremental.stores.api import schemas
 from airflow_provider_incremental.stores.api.schemas import (
     ANY_VALUE,
     BASE64,
@@ -173,13 +174,18 @@ def _name_form(longest: int) -> Form:
             raise ConfigurationError(msg)
         return str(value)
 
-    schema = {"type": "string", "minLength": 1, "maxLength": longest, "pattern": r"^[^\s\x00]([^\x00]*[^\s\x00])?$"}
+    schema = {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": longest,
+        "pattern": r"^[^\s\x00\x1c-\x1f]([^\x00]*[^\s\x00\x1c-\x1f])?$",
+    }
     return Form(schema, lambda value: value, decode)
 
 
 VALUE = Form(ANY_VALUE, values.encode, _decode_value)
 ITEMS = Form({"type": "array", "items": ANY_VALUE}, lambda items: values.encode(list(items)), _decode_items)
-MARKS = Form(BASE64, lambda marks: _encode_bytes(b"".join(marks)), _decode_marks)
+MARKS = Form(schemas.MARKS, lambda marks: _encode_bytes(b"".join(marks)), _decode_marks)
 """Fingerprints, one after the other: they are many."""
 _TIME = Form(TIME, dt.datetime.isoformat, _decode_time)
 _BYTES = Form(BASE64, _encode_bytes, _decode_bytes)

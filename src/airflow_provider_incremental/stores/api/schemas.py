@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ANY_VALUE", "BASE64", "FREE_TEXT", "INTEGER", "LONGEST_SPAN", "SECONDS", "TEXT", "TIME"]
+__all__ = ["ANY_VALUE", "BASE64", "FREE_TEXT", "INTEGER", "LONGEST_SPAN", "MARKS", "SECONDS", "TEXT", "TIME"]
 
 Schema = dict[str, Any]
 
@@ -19,6 +19,12 @@ BASE64: Schema = {
     "type": "string",
     "contentEncoding": "base64",
     "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
+MARKS: Schema = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "description": "16 bytes each, one after the other",
+    "pattern": "^(?:[A-Za-z0-9+/]{64})*(?:[A-Za-z0-9+/]{22}==|[A-Za-z0-9+/]{43}=)?$",
 }
 ANY_VALUE: Schema = {
     "title": "Value",

@@ -72,7 +72,7 @@ def of_batch() -> dict[str, Any]:
     }
     schema = {
         "type": "object",
-        "properties": {"operations": {"type": "array", "items": entry, "maxItems": 200}},
+        "properties": {"operations": {"type": "array", "items": entry}},
         "required": ["operations"],
         "additionalProperties": False,
     }
