@@ -65,7 +65,7 @@ def test_help(words, command, capsys):
 def test_examples_parse(words):
     """Each example in the help is right usage."""
     command = dict(commands())[words]
-    for line in (command.epilog or "").splitlines()[1:]:
+    for line in (command.epilog or "").replace("\\\n", "").splitlines()[1:]:  # a shell joins continued lines
         given = parser().parse_args(shlex.split(line.partition(" > ")[0])[1:])
         assert given.action
 
