@@ -33,6 +33,14 @@ def test_stored_form_of_lists():
     assert S3KeyIncrementalTrigger(**stored).serialize()[1] == stored
 
 
+def test_removals_are_stored_and_reach_the_source():
+    """The argument is stored only where it is given, and the source then keeps the keys."""
+    made = trigger(removals=True)
+    assert made.serialize()[1]["removals"] is True
+    assert made.create_source()._removals is not None
+    assert trigger().create_source()._removals is None
+
+
 def test_source_of_each_order():
     """The order chooses the source; they watch the same prefix with cursors that cannot be mixed up."""
     by_time, by_key = trigger(prefix="in/").create_source(), trigger(prefix="in/", order="key").create_source()
