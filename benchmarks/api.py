@@ -21,6 +21,7 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from airflow_provider_incremental.cli.bench import PAGES, cycle
 from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
@@ -31,11 +32,9 @@ from benchmarks import report
 from harness import servers
 from harness.processes import free_ports, run, serving
 
-_PAGES, _PAGE = 5, 0.05
 _CYCLES, _ROUNDS = 6, 5
 _BARE = 150
 _TRIGGERS, _INTERVAL, _LOAD_SECONDS, _SETTLE = 500, 10.0, 30.0, 5.0
-_SELECTOR = Selector("bench")
 _WATCHES = Watches("a listing", "key")
 _NOTHING = PollReport()
 
@@ -95,27 +94,11 @@ async def _in_turns(
 
 
 async def _cycle(store: WatermarkStore, items: int, *, poll: bool) -> float:
-    """Return the seconds that a whole cycle takes."""
+    """Return the seconds that a whole cycle takes, on a watermark of its own."""
     key = WatermarkKey("bench", "default", uuid.uuid4().hex)
     await store.register(key, _WATCHES)
-    await store.subscribe(Selector("bench", "default", key.key), "load", "earliest")
-    began = time.perf_counter()
-    watermark = await store.load(key)
-    if watermark is None:
-        raise AssertionError
-    for _ in range(_PAGES if poll else 0):
-        await asyncio.sleep(_PAGE)
-    found = [{"key": f"events/2026/01/31/part-{number:09}.parquet", "size": number} for number in range(items)]
-    batch = NewBatch(low=watermark.cursor, high=1, items=found, count=items)
-    await store.commit(watermark, 1, [batch], _NOTHING)
-    due = await store.due(key, 3600, inline_bytes=4096)
-    await store.begin_announcement(key, due[-1].seq, 0.0)
-    await store.confirm(key, [each.seq for each in due])
-    claim = await store.claim(Selector("bench", "default", key.key), "load", uuid.uuid4().hex, 600)
-    if claim is None:
-        raise AssertionError
-    await store.acknowledge(claim)
-    return time.perf_counter() - began
+    await store.subscribe(Selector("bench", "default", key.key), "bench", "earliest")
+    return await cycle(store, key, items, PAGES if poll else ())
 
 
 async def _operation(store: WatermarkStore) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_incremental.cli.arguments import add_command
+from airflow_provider_incremental.cli.arguments import add_command, add_output, count
 
 __all__ = ["add_api"]
 
@@ -18,6 +18,7 @@ def add_api(commands: Any) -> None:
     """Add the commands."""
     _add_server(commands)
     _add_token(commands)
+    _add_bench(commands)
 
 
 def _add_server(commands: Any) -> None:
@@ -70,3 +71,20 @@ def _add_token(commands: Any) -> None:
         "--retire-in", type=float, metavar="HOURS", help="let the other tokens of this name end so many hours from now"
     )
     command.add_argument("--revoke", action="store_true", help="add none, and take out all tokens of this name at once")
+
+
+def _add_bench(commands: Any) -> None:
+    command = add_command(
+        commands,
+        "bench",
+        "bench:run",
+        "time whole poll cycles on the store: load, poll, commit, announce, confirm, claim, acknowledge",
+        "  airflow-incremental bench --repeat 50\n"
+        "  airflow-incremental bench --store conn:incremental_api --against conn:incremental_store --items 300",
+    )
+    command.add_argument(
+        "--against", metavar="STORE", help="another store, to measure the overhead against: see --store"
+    )
+    command.add_argument("--repeat", type=count, default=20, metavar="N", help="cycles; default: 20")
+    command.add_argument("--items", type=count, default=1, metavar="N", help="in each batch; default: 1")
+    add_output(command)

@@ -14,6 +14,7 @@ import sys
 import httpx
 import pytest
 
+from airflow_provider_incremental.cli import bench
 from airflow_provider_incremental.cli.main import main
 from airflow_provider_incremental.core.watermark import Watches, WatermarkKey
 from airflow_provider_incremental.migrations.run import upgrade_embedded
@@ -154,3 +155,23 @@ def wait_until_healthy(url, cert, server):
         assert answer.json() == {"status": "healthy"}
         return
     pytest.fail("the server ended")
+
+
+def test_a_benchmark_times_cycles_and_leaves_nothing(run, tmp_path, monkeypatch):
+    """Two stores in turns, whole cycles and the operations alone, with the overhead of one against the other."""
+    monkeypatch.setattr(bench, "PAGES", (0.001,))
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in ("one", "two")]
+    for name in ("one", "two"):
+        upgrade_embedded(tmp_path / f"{name}.db")
+    arguments = ["--store", urls[0], "--against", urls[1], "--repeat", "3", "--items", "2"]
+    found = run("bench", *arguments, "--output", "json").json
+    assert [(each["cycle"], "overhead_pct" in each) for each in found] == [
+        ("whole", True),
+        ("whole", False),
+        ("operations", True),
+        ("operations", False),
+    ]
+    assert all(0 < each["p50_ms"] <= each["p95_ms"] <= each["p99_ms"] for each in found)
+    assert all(each["cycles_per_s"] > 0 for each in found)
+    assert "overhead_pct" in run("bench", *arguments).out
+    assert [run("list", "--store", url, "--output", "json").json for url in urls] == [[], []]

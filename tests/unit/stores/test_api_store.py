@@ -14,6 +14,7 @@ from airflow_provider_incremental.core.errors import (
     StoreNotMigratedError,
     StoreUnavailableError,
 )
+from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
 from airflow_provider_incremental.stores.api.address import Address
 from airflow_provider_incremental.stores.api.problems import MEDIA_TYPE, problem_of
@@ -112,6 +113,31 @@ async def test_an_answer_that_is_lost_is_asked_for_again_and_nothing_is_done_twi
     found = await line.store.load(KEY)
     assert (found.version, found.status.conflicts, len(await line.store.history(KEY))) == (1, 2, 1)
     assert len(line.gate.requests) == 6
+
+
+async def test_every_operation_is_done_once_although_each_of_its_answers_is_lost(line):
+    """Also those that the server does not remember, since twice is once by themselves."""
+    client, only = line.client, Selector("orders")
+
+    async def lossy(call):
+        line.gate.planned = ["lose the answer", "lose the answer"]
+        return await call
+
+    watermark = await lossy(client.register(KEY, WATCHES))
+    for number in (1, 2):
+        batch = NewBatch(low=None, high=number, items=[number], count=1)
+        watermark, _ = await lossy(client.commit(watermark, number, [batch], PollReport()))
+    assert await lossy(client.begin_announcement(KEY, 2, 60.0)) == 0
+    await lossy(client.confirm(KEY, [1, 2]))
+    await lossy(client.subscribe(only, "load", "earliest"))
+    first = await lossy(client.claim(only, "load", "a", 60.0))
+    await lossy(client.acknowledge(await lossy(client.renew(first, 120.0))))
+    second = await lossy(client.claim(only, "load", "b", 60.0))
+    await lossy(client.release(second, "boom"))
+    again = await lossy(client.claim(only, "load", "c", 60.0))
+    assert [each.batch.seq for each in (first, second, again)] == [1, 2, 2]
+    assert (again.attempt, watermark.version, len(await line.store.history(KEY))) == (2, 2, 2)
+    assert await lossy(client.forget(KEY)) is True
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,12 @@ class Operation:
 
     :param name: of the protocol's method, and of its route.
     :param scope: what a caller must be allowed to do.
+    :param repeatable: whether twice is once by itself, so that its answer need not be remembered.
     """
 
     name: str
     scope: Scope
+    repeatable: bool = False
 
     @property
     def mutates(self) -> bool:
@@ -108,19 +110,19 @@ OPERATIONS: Mapping[str, Operation] = {
     for operation in (
         Operation("identity", "read"),
         Operation("load", "read"),
-        Operation("register", "write"),
+        Operation("register", "write", repeatable=True),
         Operation("commit", "write"),
         Operation("remembered", "read"),
         Operation("report", "write"),
         Operation("due", "read"),
         Operation("begin_announcement", "write"),
-        Operation("confirm", "write"),
+        Operation("confirm", "write", repeatable=True),
         Operation("seen", "read"),
-        Operation("subscribe", "write"),
+        Operation("subscribe", "write", repeatable=True),
         Operation("claim", "write"),
-        Operation("renew", "write"),
-        Operation("acknowledge", "write"),
-        Operation("release", "write"),
+        Operation("renew", "write", repeatable=True),
+        Operation("acknowledge", "write", repeatable=True),
+        Operation("release", "write", repeatable=True),
         Operation("bury", "write"),
         Operation("pending", "read"),
         Operation("dead_batches", "read"),

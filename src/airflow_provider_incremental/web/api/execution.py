@@ -61,7 +61,7 @@ class Executor:
         done_once = await _apart(_once_key, caller, name, _required(key), given, big=size > _BIG)
         outcome = "failed"
         try:
-            answer = await self._store.once(done_once, lambda: self._answer(caller, operation, arguments))
+            answer = await self._done(caller, operation, arguments, done_once)
             outcome = "done"
         except IncrementalError as error:
             outcome = f"refused: {type(error).__name__}"
@@ -70,6 +70,11 @@ class Executor:
             about = one_line(subject_of(arguments))
             log.info("operation=%s caller=%s about=%s outcome=%s", name, one_line(caller.name), about, outcome)
         return answer
+
+    async def _done(self, caller: Caller, operation: Operation, arguments: dict[str, Any], key: str) -> str:
+        if operation.repeatable:
+            return await self._answer(caller, operation, arguments)
+        return await self._store.once(key, lambda: self._answer(caller, operation, arguments))
 
     async def _answer(self, caller: Caller, operation: Operation, arguments: dict[str, Any]) -> str:
         answer = only_visible(caller, await getattr(self._store, operation.name)(**arguments))

@@ -108,7 +108,7 @@ class TokenAuth:
             msg = f"the file of tokens {path} has none, so nobody could call; `airflow-incremental api-token` adds one"
             raise ConfigurationError(msg)
 
-    def identify(self, request: Request) -> Caller:
+    async def identify(self, request: Request) -> Caller:
         """Return who sent a request.
 
         :raises HTTPException: 401 when its token is missing, unknown or expired.

@@ -1,0 +1,118 @@
+"""What ``airflow-incremental bench`` does: times whole poll cycles on a store, and the same without a source.
+
+A cycle is what becomes of one poll that finds something: load, poll, commit, announce, confirm, claim, acknowledge. The
+poll waits as a listing of five pages of 50 ms does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from argparse import Namespace
+from contextlib import AsyncExitStack
+from statistics import median, quantiles
+
+from airflow_provider_incremental.cli.opening import opened, url_of
+from airflow_provider_incremental.cli.output import as_json, table
+from airflow_provider_incremental.core.batch import NewBatch
+from airflow_provider_incremental.core.errors import ConflictError, StoreError
+from airflow_provider_incremental.core.store import Selector, WatermarkStore
+from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
+
+__all__ = ["PAGES", "cycle", "run"]
+
+PAGES = (0.05,) * 5
+"""Seconds that each page of a poll takes."""
+
+_ROUND = 5
+_WATCHES = Watches("airflow-incremental bench", "number")
+_CONSUMER = "bench"
+
+
+async def cycle(store: WatermarkStore, key: WatermarkKey, items: int, pages: tuple[float, ...]) -> float:
+    """Run one cycle on a watermark that only this benchmark uses, and return the seconds that it took.
+
+    :param items: in the batch that the poll finds.
+    :param pages: seconds that each page of the poll takes; none for the operations alone.
+    """
+    only = Selector(key.asset_name, key.namespace, key.key)
+    began = time.perf_counter()
+    watermark = await store.load(key)
+    if watermark is None:
+        msg = f"watermark {key} was deleted while it was measured"
+        raise ConflictError(msg)
+    for seconds in pages:
+        await asyncio.sleep(seconds)
+    number = watermark.version + 1
+    found = [{"key": f"events/2026/01/31/part-{each:09}.parquet", "size": each} for each in range(items)]
+    batch = NewBatch(low=watermark.cursor, high=number, items=found, count=items)
+    await store.commit(watermark, number, [batch], PollReport())
+    due = await store.due(key, 3600.0, inline_bytes=4096)
+    await store.begin_announcement(key, due[-1].seq, 0.0)
+    await store.confirm(key, [each.seq for each in due])
+    claim = await store.claim(only, _CONSUMER, uuid.uuid4().hex, 600.0)
+    if claim is not None:
+        await store.acknowledge(claim)
+    return time.perf_counter() - began
+
+
+def run(given: Namespace) -> str:
+    """Time cycles on one store or two in turns, and return the figures."""
+    stores = [given.store] if given.against is None else [given.store, given.against]
+    rows = asyncio.run(_measured([url_of(each) for each in stores], given.repeat, given.items))
+    if given.output == "json":
+        return as_json(rows)
+    names = ("store", "cycle", "p50_ms", "p95_ms", "p99_ms", "cycles_per_s", "overhead_pct")
+    return table(names, [[row.get(name, "") for name in names] for row in rows], wide=True)
+
+
+async def _measured(urls: list[str], repeat: int, items: int) -> list[dict[str, object]]:
+    async with AsyncExitStack() as opening:
+        stores = [await opening.enter_async_context(opened(url)) for url in urls]
+        rows: list[dict[str, object]] = []
+        for name, pages in (("whole", PAGES), ("operations", ())):
+            times = await _in_turns(stores, repeat, items, pages)
+            rows += [_row(repr(store), name, each, times[-1]) for store, each in zip(stores, times, strict=True)]
+        return rows
+
+
+async def _in_turns(
+    stores: list[WatermarkStore], repeat: int, items: int, pages: tuple[float, ...]
+) -> list[list[float]]:
+    """Time cycles on each store in short rounds, so that whatever else the machine does meets all of them."""
+    keys = [WatermarkKey("airflow-incremental bench", "default", uuid.uuid4().hex) for _ in stores]
+    for store, key in zip(stores, keys, strict=True):
+        await store.register(key, _WATCHES)
+        await store.subscribe(Selector(key.asset_name, key.namespace, key.key), _CONSUMER, "earliest")
+        await cycle(store, key, items, ())  # connects
+    times: list[list[float]] = [[] for _ in stores]
+    for done in range(0, repeat, _ROUND):
+        for each, store, key in zip(times, stores, keys, strict=True):
+            each += [await cycle(store, key, items, pages) for _ in range(min(_ROUND, repeat - done))]
+    for store, key in zip(stores, keys, strict=True):
+        await _forget(store, key)
+    return times
+
+
+async def _forget(store: WatermarkStore, key: WatermarkKey) -> None:
+    try:
+        await store.forget(key)
+    except StoreError as error:
+        msg = f"the benchmark ended, but its watermark {key} could not be deleted: {error}"
+        raise StoreError(msg) from error
+
+
+def _row(store: str, name: str, times: list[float], base: list[float]) -> dict[str, object]:
+    cuts = quantiles(times, n=100, method="inclusive")
+    row: dict[str, object] = {
+        "store": store,
+        "cycle": name,
+        "p50_ms": round(1000 * median(times), 2),
+        "p95_ms": round(1000 * cuts[94], 2),
+        "p99_ms": round(1000 * cuts[98], 2),
+        "cycles_per_s": round(len(times) / sum(times), 2),
+    }
+    if times is not base:
+        row["overhead_pct"] = round(100 * (median(times) / median(base) - 1), 2)
+    return row
