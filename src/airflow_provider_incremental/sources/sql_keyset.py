@@ -6,7 +6,6 @@ Nobody's text becomes SQL but that of a ``sql`` query, which is read as a part o
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -14,19 +13,24 @@ import sqlalchemy as sa
 
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_columns import Column
+from airflow_provider_incremental.sources.sql_order import Expression, beyond
 from airflow_provider_incremental.sources.sql_texts import EDGE_NAMES, OWN_NAMES
 
-__all__ = ["EdgeForm", "Keyset", "Statement", "columns_of", "edge_parameters", "low_parameters", "sample_of"]
+__all__ = [
+    "EdgeForm",
+    "Keyset",
+    "Statement",
+    "columns_of",
+    "edge_parameters",
+    "low_parameters",
+    "relation_of",
+    "sample_of",
+]
 
 Statement = sa.sql.Select[Any]
-Expression = sa.sql.ColumnElement[Any]
 
 EdgeForm = Literal["instant", "cursor"]
 """What an upper edge is that was found before: an instant that rows stay below, or the cursor of the last row."""
-
-# Here a comparison of rows is both standard and served by an index. Elsewhere it is one of the two or neither, as on
-# MySQL and MariaDB, which read the whole table for it.
-_ROW_VALUES = frozenset({"postgresql", "sqlite"})
 
 
 def low_parameters(cursor: Sequence[Any]) -> dict[str, Any]:
@@ -43,13 +47,13 @@ def columns_of(selection: SqlSelection, *, rows: bool) -> Statement:
     """Return the query of every column; without rows it only tells their names."""
     names = selection.columns
     what: list[Expression] = [sa.column(name) for name in names] if names else [sa.literal_column("*")]
-    statement = sa.select(*what).select_from(_relation(selection, selection.cursor))
+    statement = sa.select(*what).select_from(relation_of(selection, selection.cursor))
     return statement if rows else statement.where(sa.literal_column("1") == sa.literal_column("0"))
 
 
 def sample_of(selection: SqlSelection) -> Statement:
     """Return the query of one row's cursor, whichever, for the types of its values."""
-    relation = _relation(selection, selection.cursor)
+    relation = relation_of(selection, selection.cursor)
     cursor = [relation.c[name] for name in selection.cursor]
     return sa.select(*cursor).where(*(column.is_not(None) for column in cursor)).limit(1)
 
@@ -73,7 +77,7 @@ class Keyset:
     ) -> None:
         self._dialect = dialect
         self._until = until
-        self._relation = _relation(selection, [column.name for column in columns])
+        self._relation = relation_of(selection, [column.name for column in columns])
         self._delivered = [self._selected(column) for column in columns]
         self._cursor = [self._relation.c[column.name] for column in cursor]
         condition = selection.condition_to_bind
@@ -154,22 +158,11 @@ class Keyset:
     def _above_low(self, given: int) -> Expression:
         columns = self._cursor[:given]
         values: list[Expression] = [sa.bindparam(f"{OWN_NAMES}{number}") for number in range(given)]
-        strict = given == len(self._cursor)
-        if given == 1:
-            return columns[0] > values[0] if strict else columns[0] >= values[0]
-        if self._dialect in _ROW_VALUES:
-            row, low = sa.tuple_(*columns), sa.tuple_(*values)
-            return row > low if strict else row >= low
-        return _by_columns(columns, values, upwards=True, strict=strict)
+        return beyond(self._dialect, columns, values, upwards=True, strict=given == len(self._cursor))
 
     def _up_to_edge(self) -> Expression:
-        columns = self._cursor
-        values: list[Expression] = [sa.bindparam(f"{EDGE_NAMES}{number}") for number in range(len(columns))]
-        if len(columns) == 1:
-            return columns[0] <= values[0]
-        if self._dialect in _ROW_VALUES:
-            return sa.tuple_(*columns) <= sa.tuple_(*values)
-        return _by_columns(columns, values, upwards=False, strict=False)
+        values: list[Expression] = [sa.bindparam(f"{EDGE_NAMES}{number}") for number in range(len(self._cursor))]
+        return beyond(self._dialect, self._cursor, values, upwards=False, strict=False)
 
     def _limited(self, statement: Statement, limit: int) -> Statement:
         # A planner that sees the number plans for it; where it is a parameter, a cached plan does not know it.
@@ -177,20 +170,8 @@ class Keyset:
         return statement.limit(number)
 
 
-def _by_columns(
-    columns: Sequence[Expression], values: Sequence[Expression], *, upwards: bool, strict: bool
-) -> Expression:
-    """Compare rows column by column, with a condition on the first one that a range of an index serves."""
-    beyond, from_there = (operator.gt, operator.ge) if upwards else (operator.lt, operator.le)
-    ways = []
-    for last, (column, value) in enumerate(zip(columns, values, strict=True)):
-        equal = [columns[each] == values[each] for each in range(last)]
-        ends = last == len(columns) - 1 and not strict
-        ways.append(sa.and_(*equal, (from_there if ends else beyond)(column, value)))
-    return sa.and_(from_there(columns[0], values[0]), sa.or_(*ways))
-
-
-def _relation(selection: SqlSelection, names: Sequence[str]) -> sa.sql.FromClause:
+def relation_of(selection: SqlSelection, names: Sequence[str]) -> sa.sql.FromClause:
+    """Return what a selection reads from, with these of its columns."""
     columns: list[sa.sql.expression.ColumnClause[Any]] = [sa.column(name) for name in names]
     if selection.sql is not None:
         # The line break ends a comment that the query may end with.

@@ -1,4 +1,4 @@
-"""The SQL source as a trigger runs it: rows by keyset polling, woken by notifications where there are any."""
+"""The SQL source as a trigger runs it: rows by keyset polling, woken by notifications, and the rows that are gone."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from dataclasses import replace
 from typing import Protocol
 
 from airflow_provider_incremental.core.clock import Clock
+from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.source import Found
 from airflow_provider_incremental.core.watermark import Cursor
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_key_reader import KeyReader
 from airflow_provider_incremental.sources.sql_plan import Plan
 from airflow_provider_incremental.sources.sql_preflight import advice
 from airflow_provider_incremental.sources.sql_readers import SqlReader
+from airflow_provider_incremental.sources.sql_removal_arguments import RemovalArguments, parted
+from airflow_provider_incremental.sources.sql_removals import Gone, Removals
 from airflow_provider_incremental.sources.sql_rows import SqlRowSource
 
 __all__ = ["Notifications", "SqlSource"]
 
 _SOONEST = 0.25
 _LATEST = 60.0
+_RETRY = 60.0
 
 
 class Notifications(Protocol):
@@ -48,7 +54,11 @@ class SqlSource(SqlRowSource):
     A notification wakes the source at once. The row that it was about may have to wait until its stamp is ``settle``
     seconds old, or another transaction has ended: so it wakes again after that time, and ever later up to a minute.
 
+    Rows that are gone are looked for after each poll that has caught up, at most a tenth of the time. That they cannot
+    be looked for, once it went well, keeps no row from being delivered: it is noted, and tried again.
+
     :param notifications: what wakes the source between two polls; closed with it.
+    :param removals: how rows that are gone are found.
     """
 
     def __init__(
@@ -58,11 +68,19 @@ class SqlSource(SqlRowSource):
         conn_id: str,
         selection: SqlSelection,
         notifications: Notifications | None = None,
+        removals: RemovalArguments | None = None,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(reader=reader, conn_id=conn_id, selection=selection, clock=clock)
         self._settle = selection.settle
         self._notifications = notifications
+        arguments = removals or RemovalArguments()
+        self._deleted_column = arguments.deleted_column
+        self._removals: Removals | None = None
+        if arguments.primary_key is not None:
+            keys = KeyReader(reader=reader, selection=selection, primary_key=arguments.primary_key)
+            self._removals = Removals(keys=keys, clock=self._clock)
+        self._walked = False
         self._echoes: list[float] = []
         self._advised: Plan | None = None
         self._advice: str | None = None
@@ -75,6 +93,9 @@ class SqlSource(SqlRowSource):
         if self._notifications is not None:
             await self._notifications.open()
         found = await super().poll(low, limit, seen)
+        found = self._without_deleted(found)
+        if self._removals is not None:
+            found = await self._with_removed(found, self._removals, limit)
         return replace(found, note=found.note or self._deafness or await self._advised_once())
 
     def changed(self) -> Awaitable[None] | None:
@@ -86,6 +107,27 @@ class SqlSource(SqlRowSource):
         if self._notifications is not None:
             await self._notifications.aclose()
         await super().aclose()
+
+    def _without_deleted(self, found: Found) -> Found:
+        if self._deleted_column is None or not found.items:
+            return found
+        there, deleted = parted(found.items, self._deleted_column, str(self._selection))
+        return replace(found, items=there, count=len(there), removed=deleted)
+
+    async def _with_removed(self, found: Found, removals: Removals, limit: int) -> Found:
+        note, gone = found.note, Gone()
+        walks = removals.due and not found.more
+        try:
+            gone = await removals.follow(self.memory, found.items, limit=limit if walks else 0)
+            self._walked = self._walked or walks
+        except (SourceError, ConnectionError) as error:
+            if not self._walked:
+                raise
+            removals.rest(_RETRY)
+            note = f"rows that are gone cannot be looked for, next try in {_RETRY:.0f} s: {describe(error)}"
+            gone = await removals.follow(self.memory, found.items, limit=0)
+        remember = {**found.remember, **gone.remember}
+        return replace(found, removed=gone.items, remember=remember, more=found.more or gone.more, note=note)
 
     @property
     def _deafness(self) -> str | None:

@@ -15,6 +15,7 @@ from airflow_provider_incremental.sources.sql_arguments import (
     check_sql_arguments,
 )
 from airflow_provider_incremental.sources.sql_notify import check_channel
+from airflow_provider_incremental.sources.sql_removal_arguments import check_removals
 from airflow_provider_incremental.sources.sql_source import SqlSource
 from airflow_provider_incremental.triggers._base import IncrementalTrigger, TriggerOptions
 from airflow_provider_incremental.triggers._checks import Seconds, as_seconds
@@ -63,6 +64,11 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
     :param listen: a channel of PostgreSQL's: its notifications wake the trigger at once, and polls stay the safety net.
         ``airflow-incremental notify TABLE CHANNEL`` prints the SQL of the table's part. Events may then be 2 seconds
         apart, unless announce_interval says otherwise.
+    :param removals: look for rows that are gone, and hand their keys on in batches of kind ``"removed"``. All keys are
+        read for it, in their order, at most a tenth of the time.
+    :param primary_key: the columns that tell the rows apart; for ``removals=True``.
+    :param deleted_column: a column that says of a row that it is deleted (true, a number but 0, or a time): such rows
+        come in batches of kind ``"removed"``.
     :param options: :class:`IncrementalTrigger` describes namespace, key, announce_interval and redeliver_after.
     :raises ConfigurationError: in a DAG file, for an argument that cannot be used.
 
@@ -95,6 +101,9 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
         settle: Seconds = 1,
         timezone: str | None = None,
         listen: str | None = None,
+        removals: bool = False,
+        primary_key: str | Sequence[str] | None = None,
+        deleted_column: str | None = None,
         **options: Unpack[TriggerOptions],
     ) -> None:
         self.selection: SqlSelection = check_sql_arguments(
@@ -113,6 +122,9 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
             settle=as_seconds("settle", settle),
             timezone=timezone,
         )
+        self.removals = check_removals(
+            self.selection, removals=removals, primary_key=primary_key, deleted_column=deleted_column
+        )
         self.listen = None if listen is None else check_channel(listen)
         if listen is not None and options.get("announce_interval") is None:
             options["announce_interval"] = min(as_seconds("poll_interval", poll_interval), _LISTENING_APART)
@@ -129,5 +141,6 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
             conn_id=conn_id,
             selection=self.selection,
             notifications=None if channel is None else ConnectionNotifications(conn_id=conn_id, channel=channel),
+            removals=self.removals,
             clock=self.clock,
         )

@@ -1,0 +1,336 @@
+"""Rows that are gone, on each server: their keys come in batches of their own, once, whatever the keys are."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.core.order import Feed
+from airflow_provider_incremental.core.pace import FeedSettings
+from airflow_provider_incremental.core.watermark import WatermarkKey
+from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
+from airflow_provider_incremental.sources.sql_key_reader import KeyReader
+from airflow_provider_incremental.sources.sql_removal_arguments import check_removals
+from airflow_provider_incremental.sources.sql_removals import Removals
+from airflow_provider_incremental.sources.sql_source import SqlSource
+from airflow_provider_incremental.stores.memory import MemoryStore
+from airflow_provider_incremental.testing.fakes import FakeClock
+from tests.integration.sql_stage import NOON, Database, make_orders, order
+
+KEY = WatermarkKey("orders")
+
+
+class Watching:
+    """A feed over a source, on a clock of its own; it can be killed and started again over the same store."""
+
+    def __init__(self, database: Database, *, limit: int = 1000, **arguments: Any) -> None:
+        self.database, self.limit = database, limit
+        self.store, self.clock = MemoryStore(), FakeClock()
+        removal = ("removals", "primary_key", "deleted_column")
+        given = {"table": "orders", "cursor": ["updated_at", "id"], "settle": 0.0} | arguments
+        self.selection = check_sql_arguments(**{name: value for name, value in given.items() if name not in removal})
+        wanted = {name: value for name, value in given.items() if name in removal}
+        self.removals = check_removals(self.selection, **wanted)
+        self.small = False
+        self.start()
+
+    def start(self) -> None:
+        """Begin, or begin again."""
+        self.source = SqlSource(
+            reader=self.database.reader(),
+            conn_id="shop",
+            selection=self.selection,
+            removals=self.removals,
+            clock=self.clock,
+        )
+        if self.small:
+            walked = self.source._removals
+            walked._range_keys, walked._step_keys = 5, 12
+        pace = {"poll_interval": 10.0, "announce_interval": 10.0, "redeliver_after": 300.0}
+        settings = FeedSettings(start="earliest", limit=self.limit, confirm_after=None, **pace)
+        feed = Feed(key=KEY, store=self.store, source=self.source, settings=settings, clock=self.clock)
+
+        async def run() -> None:
+            async for announcement in feed.announcements():
+                await feed.confirm(announcement)
+
+        self.task = asyncio.create_task(run())
+
+    async def live(self, seconds: float = 10.0) -> None:
+        await self.clock.run_for(seconds)
+
+    async def die(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    async def batches(self, kind: str) -> list[list[Any]]:
+        """The items of each batch of a kind, oldest first."""
+        found = await self.store.history(KEY, limit=10_000)
+        return [list(batch.items or ()) for batch in reversed(found) if batch.kind == kind]
+
+    async def removed(self) -> list[Any]:
+        return [item for items in await self.batches("removed") for item in items]
+
+    async def status(self) -> Any:
+        return (await self.store.load(KEY)).status
+
+
+@pytest.fixture
+async def watching(watched: Database) -> Any:
+    """Start watching; what is started ends with the test."""
+    started: list[Watching] = []
+
+    def start(**arguments: Any) -> Watching:
+        started.append(Watching(watched, **arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        await each.die()
+
+
+Start = Callable[..., Watching]
+
+
+async def test_a_row_that_is_deleted_is_removed_once(watched: Database, watching: Start) -> None:
+    """Its key comes in a batch of kind removed; the rows that stay, and those that come, do not."""
+    make_orders(watched)
+    watched.insert("orders", [order(number) for number in range(1, 6)])
+    shop = watching(removals=True, primary_key="id")
+    await shop.live()
+    watched.execute("DELETE FROM orders WHERE id IN (2, 4)")
+    watched.insert("orders", [order(6)])
+    await shop.live(100)
+    assert await shop.batches("removed") == [[{"id": 2}, {"id": 4}]]
+    assert [row["id"] for rows in await shop.batches("added") for row in rows] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_nothing_is_told_or_committed_while_nothing_goes(watched: Database, watching: Start) -> None:
+    """Walks that find everything as it was move nothing."""
+    make_orders(watched)
+    watched.insert("orders", [order(number) for number in range(1, 6)])
+    shop = watching(removals=True, primary_key="id")
+    await shop.live(100)
+    version = (await shop.store.load(KEY)).version
+    await shop.live(1000)
+    assert (await shop.store.load(KEY)).version == version
+    assert await shop.removed() == []
+
+
+async def test_a_row_that_comes_back_can_go_again(watched: Database, watching: Start) -> None:
+    """Each time that it goes, it is removed once."""
+    make_orders(watched)
+    shop = watching(removals=True, primary_key="id")
+    for _ in range(3):
+        watched.insert("orders", [order(1, NOON), order(2)])
+        await shop.live(30)
+        watched.execute("DELETE FROM orders WHERE id = 1")
+        await shop.live(30)
+        watched.execute("DELETE FROM orders WHERE id = 2")
+        await shop.die()
+        await shop.store.rewind(KEY, None, reread=True)  # the cursor of a row that comes back is not above it
+        shop.start()
+        await shop.live(30)
+    assert sorted(item["id"] for item in await shop.removed()) == [1, 1, 1, 2, 2, 2]
+
+
+async def test_restarts_in_the_middle_of_a_walk(watched: Database, watching: Start) -> None:
+    """Many small steps, each in a life of its own: no key is lost or told twice, in batches of the limit."""
+    make_orders(watched)
+    watched.insert("orders", [order(number) for number in range(1, 101)])
+    shop = watching(removals=True, primary_key="id", limit=40)
+    await shop.live(100)
+    await shop.die()
+    shop.small = True
+    watched.execute("DELETE FROM orders WHERE id % 3 = 0")
+    for _ in range(8):
+        shop.start()
+        await shop.live(11)
+        await shop.die()
+    assert sorted(item["id"] for item in await shop.removed()) == list(range(3, 101, 3))
+    watched.execute("DELETE FROM orders")
+    shop.start()
+    await shop.live(300)
+    assert sorted(item["id"] for item in await shop.removed()) == list(range(1, 101))
+
+
+async def test_a_table_that_is_emptied_comes_in_batches_of_the_limit(watched: Database, watching: Start) -> None:
+    """No batch is larger than one of rows may be."""
+    make_orders(watched)
+    watched.insert("orders", [order(number) for number in range(1, 101)])
+    shop = watching(removals=True, primary_key="id", limit=30)
+    await shop.live(100)
+    watched.execute("DELETE FROM orders")
+    await shop.live(100)
+    assert [len(items) for items in await shop.batches("removed")] == [30, 30, 30, 10]
+
+
+TEXT = {"postgresql": "text", "mysql": "varchar(100)", "sqlite": "text"}
+KEYS = {
+    "of two columns": (["shop", "id"], [(shop, number) for shop in ("a", "b", "ä", "B") for number in (1, 2, 10)]),
+    "of text": (["id"], [(each,) for each in ("a", "B", "_", "b c", "ä", "z", "zz", "Ω", "it's", "%", "10", "9")]),
+    "of uuids": (["id"], [(str(uuid.UUID(int=number**20)),) for number in range(1, 13)]),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+async def test_keys_of_any_kind(watched: Database, watching: Start, kind: str) -> None:
+    """In whatever order the database has them; small ranges, so that they are compared by it in both directions."""
+    names, keys = KEYS[kind]
+    uuids = "uuid" in kind and watched.kind == "postgresql"
+    types = {
+        "shop": TEXT[watched.kind],
+        "id": "bigint" if len(names) > 1 else "uuid" if uuids else TEXT[watched.kind],
+    }
+    columns = ", ".join(f"{name} {types[name]} NOT NULL" for name in names)
+    watched.execute(f"CREATE TABLE orders ({columns}, PRIMARY KEY ({', '.join(names)}))")
+    watched.insert("orders", [dict(zip(names, key, strict=True)) for key in keys])
+    shop = watching(removals=True, primary_key=names, cursor=names)
+    await shop.die()
+    shop.small = True
+    shop.start()
+    await shop.live(100)
+    going = keys[::2]
+    for key in going:
+        where = " AND ".join(f"{name} = :{name}" for name in names)
+        watched.execute(f"DELETE FROM orders WHERE {where}", **dict(zip(names, key, strict=True)))
+    await shop.live(200)
+    found = [tuple(str(item[name]) for name in names) for item in await shop.removed()]
+    assert sorted(found) == sorted(tuple(map(str, key)) for key in going)
+
+
+async def test_a_key_that_only_the_database_takes_for_another(mysql_database: str) -> None:
+    """Where 'a' equals 'A', a row that is spelt anew is not gone."""
+    database = Database(mysql_database)
+    database.execute(
+        "CREATE TABLE orders (id varchar(20) COLLATE utf8mb4_general_ci PRIMARY KEY)",
+        "INSERT INTO orders VALUES ('A'), ('b')",
+    )
+    selection = check_sql_arguments(table="orders", cursor="id")
+    keys = KeyReader(reader=database.reader(), selection=selection, primary_key=["id"])
+    await keys.open()
+    assert await keys.existing([("a",), ("b",), ("c",)]) == {("a",), ("b",)}
+    await database.aclose()
+
+
+async def test_another_key_begins_anew(watched: Database, watching: Start) -> None:
+    """What was known by the other key is forgotten, and no row is taken for gone."""
+    watched.execute(
+        "CREATE TABLE orders (id bigint PRIMARY KEY, code bigint NOT NULL UNIQUE, "
+        f"updated_at {watched.timestamp} NOT NULL)"
+    )
+    for number in range(1, 6):
+        watched.execute(f"INSERT INTO orders VALUES ({number}, {number + 100}, '2026-01-31 12:00:00')")
+    shop = watching(removals=True, primary_key="id")
+    await shop.live(30)
+    await shop.die()
+    shop.removals = check_removals(shop.selection, removals=True, primary_key="code")
+    shop.start()
+    await shop.live(100)
+    assert await shop.removed() == []
+    watched.execute("DELETE FROM orders WHERE id = 3")
+    await shop.live(30)
+    assert await shop.removed() == [{"code": 103}]
+
+
+async def test_a_key_that_does_not_tell_rows_apart_is_refused(watched: Database, watching: Start) -> None:
+    """At the first poll, with the remedy, and with nothing delivered that would not be followed."""
+    make_orders(watched)
+    watched.insert("orders", [order(1)])
+    shop = watching(removals=True, primary_key="name")
+    await shop.live(30)
+    assert "removals=True with primary_key=['name']" in (await shop.status()).last_error
+    await shop.die()
+    shop = watching(removals=True, primary_key="gone")
+    await shop.live(30)
+    assert "no column 'gone'" in (await shop.status()).last_error
+
+
+async def test_rows_come_though_keys_cannot_be_read(watched: Database, watching: Start) -> None:
+    """Once a walk went well, trouble with the keys is noted and tried again; nothing that went is forgotten."""
+    make_orders(watched)
+    watched.insert("orders", [order(1), order(2)])
+    shop = watching(removals=True, primary_key="id")
+    await shop.live(30)
+    page = shop.source._removals._keys.page
+
+    async def broken(*_: Any) -> Any:
+        raise SourceError("the keys cannot be read")
+
+    shop.source._removals._keys.page = broken
+    watched.execute("DELETE FROM orders WHERE id = 2")
+    watched.insert("orders", [order(3)])
+    await shop.live(30)
+    assert [row["id"] for rows in await shop.batches("added") for row in rows] == [1, 2, 3]
+    assert "rows that are gone cannot be looked for" in (await shop.status()).note
+    shop.source._removals._keys.page = page
+    await shop.live(100)
+    assert await shop.removed() == [{"id": 2}]
+    assert (await shop.status()).note is None
+
+
+DELETED = {
+    "a boolean": ("boolean", "false", "true"),
+    "a time": ("timestamp NULL", "NULL", "'2026-01-31 12:00:00'"),
+    "a number": ("int", "0", "1"),
+}
+
+
+@pytest.mark.parametrize("kind", DELETED)
+async def test_a_row_that_says_that_it_is_deleted(watched: Database, watching: Start, kind: str) -> None:
+    """It comes whole, in a batch of kind removed, when its cursor moves; the others are added."""
+    column, no, yes = DELETED[kind]
+    watched.execute(
+        f"CREATE TABLE orders (id bigint PRIMARY KEY, updated_at {watched.timestamp} NOT NULL, gone {column})",
+        f"INSERT INTO orders VALUES (1, '2026-01-31 12:00:00', {no}), (2, '2026-01-31 12:00:00', {no})",
+    )
+    shop = watching(deleted_column="gone")
+    await shop.live()
+    watched.execute(f"UPDATE orders SET gone = {yes}, updated_at = '2026-01-31 12:00:01' WHERE id = 1")
+    watched.execute("UPDATE orders SET updated_at = '2026-01-31 12:00:02' WHERE id = 2")
+    await shop.live()
+    await shop.live()
+    assert [[row["id"] for row in rows] for rows in await shop.batches("added")] == [[1, 2], [2]]
+    (removed,) = await shop.batches("removed")
+    assert [row["id"] for row in removed] == [1]
+    assert set(removed[0]) == {"id", "updated_at", "gone"}
+
+
+async def test_a_column_that_does_not_say_so_is_told(watched: Database, watching: Start) -> None:
+    """A text is neither yes nor no; and the column has to be there."""
+    make_orders(watched)
+    watched.insert("orders", [order(1, name="no")])
+    shop = watching(deleted_column="name")
+    await shop.live()
+    assert "'no' there, which does not say whether the row is deleted" in (await shop.status()).last_error
+    await shop.die()
+    shop = watching(deleted_column="gone")
+    await shop.live()
+    assert "no such column; it has id, updated_at, name" in (await shop.status()).last_error
+
+
+async def test_walks_take_a_tenth_of_the_time(watched_postgres: Database) -> None:
+    """After a walk that took long, the next one waits nine times as long."""
+    make_orders(watched_postgres)
+    clock = FakeClock()
+    selection = check_sql_arguments(table="orders", cursor="id")
+    keys = KeyReader(reader=watched_postgres.reader(), selection=selection, primary_key=["id"])
+    page = keys.page
+
+    async def slow(*arguments: Any) -> Any:
+        clock.advance(20)
+        return await page(*arguments)
+
+    keys.page = slow
+    removals = Removals(keys=keys, clock=clock)
+    assert removals.due
+    await removals.follow(SqlSource.memory, [], limit=10)
+    clock.advance(179)
+    assert not removals.due
+    clock.advance(2)
+    assert removals.due
