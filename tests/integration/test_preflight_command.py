@@ -71,7 +71,16 @@ def test_what_could_not_be_polled_fails(look):
 @pytest.mark.usefixtures("shop")
 def test_a_query(look):
     """In place of a table."""
-    assert look("shop", "--sql", "SELECT id FROM orders", "--cursor", "id").code == 0
+    assert look("shop", "--sql", "SELECT id FROM orders", "--cursor", "id", "--unique").code == 0
+
+
+def test_the_triggers_own_words(look, shop):
+    """A condition and the like are looked at as the trigger would."""
+    shop.execute("ALTER TABLE orders ADD COLUMN code int", "INSERT INTO orders VALUES (2, '2026-01-31', 7)")
+    given = ["shop", "orders", "--cursor", "code", "id", "-o", "json"]
+    assert look(*given).code == 1
+    assert look(*given, "--null-cursor", "skip").code == 0
+    assert look(*given, "--where", "code IS NOT NULL").code == 0
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from airflow_provider_incremental.wiring.preflight import Finding, Preflight, pr
 __all__ = ["look"]
 
 _WIDTH = 100
+_AS_GIVEN = ("table", "sql", "unique", "where", "null_cursor", "visibility", "timezone")
 
 
 def look(given: Namespace) -> tuple[str, int]:

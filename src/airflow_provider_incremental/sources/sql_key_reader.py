@@ -37,7 +37,9 @@ class KeyReader:
     def __init__(self, *, reader: SqlReader, selection: SqlSelection, primary_key: Sequence[str]) -> None:
         self.names = tuple(primary_key)
         self._reader = reader
-        self._selection = replace(selection, cursor=self.names, columns=self.names)
+        # Of a table, the database says whether its rows are told apart, whatever the cursor is said to do.
+        unique = selection.sql is not None
+        self._selection = replace(selection, cursor=self.names, columns=self.names, unique=unique)
         self._dialect = ""
 
     async def open(self) -> None:

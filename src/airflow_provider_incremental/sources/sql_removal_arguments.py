@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, NoReturn
 
 from airflow_provider_incremental.core.errors import ConfigurationError, SourceError
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_columns import looks_like_timestamp
 
 __all__ = ["RemovalArguments", "check_removals", "parted"]
 
@@ -75,9 +77,9 @@ def parted(rows: Sequence[Mapping[str, Any]], deleted_column: str, where: str) -
 
 
 def _is_deleted(value: Any, name: str, where: str) -> bool:
-    if value is None or isinstance(value, (bool, int)):
+    if value is None or isinstance(value, (bool, int, Decimal)):
         return bool(value)
-    if isinstance(value, dt.date):
+    if isinstance(value, dt.date) or looks_like_timestamp(value):
         return True
     msg = (
         f"deleted_column={name!r}: {where} has {value!r} there, which does not say whether the row is deleted; take a "

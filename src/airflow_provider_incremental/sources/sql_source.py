@@ -81,6 +81,7 @@ class SqlSource(SqlRowSource):
             keys = KeyReader(reader=reader, selection=selection, primary_key=arguments.primary_key)
             self._removals = Removals(keys=keys, clock=self._clock)
         self._walked = False
+        self._astray: str | None = None
         self._echoes: list[float] = []
         self._advised: Plan | None = None
         self._advice: str | None = None
@@ -115,19 +116,22 @@ class SqlSource(SqlRowSource):
         return replace(found, items=there, count=len(there), removed=deleted)
 
     async def _with_removed(self, found: Found, removals: Removals, limit: int) -> Found:
-        note, gone = found.note, Gone()
+        gone = Gone()
         walks = removals.due and not found.more
         try:
             gone = await removals.follow(self.memory, found.items, limit=limit if walks else 0)
-            self._walked = self._walked or walks
         except (SourceError, ConnectionError) as error:
             if not self._walked:
                 raise
             removals.rest(_RETRY)
-            note = f"rows that are gone cannot be looked for, next try in {_RETRY:.0f} s: {describe(error)}"
+            self._astray = f"rows that are gone cannot be looked for, tried again each minute: {describe(error)}"
             gone = await removals.follow(self.memory, found.items, limit=0)
+        else:
+            self._walked = self._walked or walks
+            self._astray = None if walks else self._astray
         remember = {**found.remember, **gone.remember}
-        return replace(found, removed=gone.items, remember=remember, more=found.more or gone.more, note=note)
+        more, note = found.more or gone.more, found.note or self._astray
+        return replace(found, removed=gone.items, remember=remember, more=more, note=note)
 
     @property
     def _deafness(self) -> str | None:

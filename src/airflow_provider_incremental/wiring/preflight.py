@@ -22,7 +22,7 @@ def preflight(conn_id: str, **selection: Any) -> Preflight:
     clocks. Nothing is written. Each finding says what to do; ``result.ddl`` has the statements that would mend it.
 
     :param conn_id: the Airflow connection of the database.
-    :param selection: ``table`` or ``sql``, ``cursor``, ``columns``, ``settle``, ``timezone``, as for
+    :param selection: ``table`` or ``sql``, ``cursor``, ``unique``, ``where``, ``visibility`` and the like, as for
         :class:`SQLIncrementalQueryTrigger`.
     :raises ConfigurationError: when an argument cannot be used, or there is no such connection.
 
