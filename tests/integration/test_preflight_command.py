@@ -71,7 +71,7 @@ def test_what_could_not_be_polled_fails(look):
 @pytest.mark.usefixtures("shop")
 def test_a_query(look):
     """In place of a table."""
-    assert look("shop", "--sql", "SELECT id FROM orders", "--cursor", "id", "--unique").code == 0
+    assert look("shop", "--sql", "SELECT id FROM orders", "--cursor", "id").code == 0
 
 
 def test_the_triggers_own_words(look, shop):

@@ -169,14 +169,13 @@ def _add_preflight(commands: Any) -> None:
         "look at a table or a query before it is watched: access, types, uniqueness, NULLs, index, clocks; print the "
         "statements that mend what is missing; exits with 1 when it could not be polled",
         "  airflow-incremental preflight shop public.orders --cursor updated_at,id\n"
-        "  airflow-incremental preflight shop --sql 'SELECT id, name FROM orders' --cursor id --unique",
+        "  airflow-incremental preflight shop --sql 'SELECT id, name FROM orders' --cursor id --output json",
         store=False,
     )
     command.add_argument("conn_id", metavar="CONN_ID", help="the Airflow connection of the database")
     command.add_argument("table", nargs="?", metavar="TABLE", help="the table, or schema.table")
     command.add_argument("--sql", metavar="QUERY", help="a query in place of TABLE")
     command.add_argument("--cursor", nargs="+", required=True, metavar="COLUMN", help="the columns that give the order")
-    command.add_argument("--unique", action="store_true", help="no two rows agree in these columns: a query needs it")
     command.add_argument("--where", metavar="CONDITION", help="a condition that the rows meet, as for the trigger")
     command.add_argument("--null-cursor", choices=("error", "skip"), default="error", help="default: error")
     command.add_argument("--visibility", choices=("committed", "none"), help="as for the trigger")

@@ -12,15 +12,14 @@ from airflow_provider_incremental.wiring.preflight import Finding, Preflight, pr
 __all__ = ["look"]
 
 _WIDTH = 100
-_AS_GIVEN = ("table", "sql", "unique", "where", "null_cursor", "visibility", "timezone")
+_AS_GIVEN = ("table", "sql", "where", "null_cursor", "visibility", "timezone")
 
 
 def look(given: Namespace) -> tuple[str, int]:
     """Look at a table or a query before it is watched; the status is 1 when it could not be polled."""
     cursor = [name.strip() for word in given.cursor for name in word.split(",") if name.strip()]
-    arguments = {"table": given.table, "sql": given.sql, "cursor": cursor, "timezone": given.timezone}
-    arguments["unique"] = given.sql is not None
-    found = preflight(given.conn_id, **arguments)
+    arguments = {name: getattr(given, name) for name in _AS_GIVEN}
+    found = preflight(given.conn_id, cursor=cursor, unique=given.sql is not None, **arguments)
     text = as_json(_json(found)) if given.output == "json" else _lines(found)
     return text, 0 if found.ok else 1
 
