@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_incremental.consumers._dead import OnDead, Undertaker
 from airflow_provider_incremental.consumers._run import Run
+from airflow_provider_incremental.core.checks import SHORTEST, Seconds, as_count, as_seconds
 from airflow_provider_incremental.core.clock import SystemClock
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.intake import Intake
@@ -33,7 +34,7 @@ class Consumer:
     run: Run
     name: str
     start: ConsumerStart = "earliest"
-    lease: float = LEASE
+    lease: Seconds = LEASE
     ordered: bool = False
     patience: Patience = field(default_factory=Patience)
     on_dead: OnDead | None = None
@@ -48,12 +49,10 @@ class Consumer:
             raise ConfigurationError(
                 f'start={self.start!r} is not where a consumer can begin; give "earliest" or "latest"'
             )
-        if not self.lease > 0:
-            raise ConfigurationError(f"lease={self.lease!r} is not a length of time; give seconds above 0")
-        if most is not None and most < 1:
-            raise ConfigurationError(f"max_attempts={most!r} is not a number of attempts; give 1 or more, or None")
-        if not delay >= 0:
-            raise ConfigurationError(f"retry_delay={delay!r} is not a length of time; give seconds, 0 or more")
+        as_seconds("lease", self.lease, least=SHORTEST)
+        as_seconds("retry_delay", delay)
+        if most is not None:
+            as_count("max_attempts", most)
 
     @property
     def undertaker(self) -> Undertaker:
@@ -70,7 +69,7 @@ class Consumer:
             selector=self.selector,
             consumer=self.name,
             holder=self.run.holder,
-            lease=self.lease,
+            lease=as_seconds("lease", self.lease, least=SHORTEST),
             clock=SystemClock(),
             ordered=self.ordered,
             patience=self.patience,

@@ -12,6 +12,9 @@ from airflow_provider_incremental.wiring.sync import StoreSession
 
 __all__ = ["Groups"]
 
+_MOST = 100
+"""Batches in a group: each has a lease of its own to be renewed."""
+
 
 class Groups:
     """The batches of a loop, in groups of at most ``max_items``; without it each batch is a group.
@@ -65,6 +68,8 @@ class Groups:
         first, last, new = group[0].claim, group[-1].claim, following.claim
         if not new.batch.items and new.batch.low != last.batch.high:
             return False  # of ranges that are only described, two neighbours are one range again, others are not
+        if len(group) >= _MOST:
+            return False
         size = sum(each.claim.batch.count for each in group) + new.batch.count
         return _kind(first) == _kind(new) and self._max_items is not None and size <= self._max_items
 

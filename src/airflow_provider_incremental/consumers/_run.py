@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_provider_incremental.core.checks import A_NAME, is_name
 from airflow_provider_incremental.core.errors import ConfigurationError, WrongStoreError
 from airflow_provider_incremental.wiring.airflow import current_context
 
 __all__ = ["Run", "current_run", "name_of"]
-
-
-_LONGEST_NAME = 250
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +29,9 @@ class Run:
 
         :raises ConfigurationError: when there is neither.
         """
-        name = given or self.dag_id
-        if not name or len(name) > _LONGEST_NAME:
-            msg = f"consumer={given!r} names no consumer; outside of a task give 1 to {_LONGEST_NAME} characters"
+        name = self.dag_id if given is None else given
+        if not is_name(name):
+            msg = f"consumer={given!r} names no consumer; outside of a task give {A_NAME}"
             raise ConfigurationError(msg)
         return name
 

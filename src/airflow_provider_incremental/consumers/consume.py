@@ -10,7 +10,7 @@ from airflow_provider_incremental.consumers._dead import OnDead
 from airflow_provider_incremental.consumers._grouping import Groups
 from airflow_provider_incremental.consumers._run import current_run, name_of
 from airflow_provider_incremental.consumers._work import ClaimedBatch, Work
-from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.checks import Seconds, as_count
 from airflow_provider_incremental.core.pace import Patience
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.wiring.sync import store_session
@@ -25,7 +25,7 @@ def consume(
     namespace: str | None = None,
     key: str | None = None,
     start: ConsumerStart = "earliest",
-    lease: float = LEASE,
+    lease: Seconds = LEASE,
     max_batches: int | None = None,
     max_items: int | None = None,
     ordered: bool = False,
@@ -66,8 +66,8 @@ def consume(
     ...     copy_to_warehouse(batch.items)
     """
     for name, value in (("max_batches", max_batches), ("max_items", max_items)):
-        if value is not None and value < 1:
-            raise ConfigurationError(f"{name}={value!r} is not a number of {name[4:]}; give 1 or more, or None")
+        if value is not None:
+            as_count(name, value)
     selector = Selector(name_of(asset), namespace, key)
     run = current_run(selector.asset_name)
     who = Consumer(

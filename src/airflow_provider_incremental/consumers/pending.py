@@ -11,6 +11,7 @@ from airflow_provider_incremental.consumers._consumer import LEASE, MAX_ATTEMPTS
 from airflow_provider_incremental.consumers._dead import OnDead
 from airflow_provider_incremental.consumers._run import current_run, name_of
 from airflow_provider_incremental.consumers._work import ClaimedBatch, Work
+from airflow_provider_incremental.core.checks import Seconds
 from airflow_provider_incremental.core.errors import BatchHeldError, ConfigurationError
 from airflow_provider_incremental.core.pace import Patience
 from airflow_provider_incremental.core.redact import describe
@@ -95,7 +96,7 @@ class PendingBatch:
     def processing(
         self,
         *,
-        lease: float = LEASE,
+        lease: Seconds = LEASE,
         max_attempts: int | None = MAX_ATTEMPTS,
         retry_delay: float = RETRY_DELAY,
         on_dead: OnDead | None = None,

@@ -22,6 +22,7 @@ from airflow_provider_incremental.core.announcement import Announcement
 from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.chores import Chores
 from airflow_provider_incremental.core.clock import Clock
+from airflow_provider_incremental.core.contained import contained
 from airflow_provider_incremental.core.errors import ConflictError, WatchesAnotherSourceError
 from airflow_provider_incremental.core.pace import FeedSettings, StartAt, backoff
 from airflow_provider_incremental.core.redact import describe
@@ -169,7 +170,9 @@ class Feed:
         watermark = self._loaded or await self._started()
         self._loaded = None
         self.low = watermark.cursor
-        found = await self._poll(watermark.cursor, self._settings.limit, await self._window.load(watermark))
+        seen = await self._window.load(watermark)
+        with contained():
+            found = await self._poll(watermark.cursor, self._settings.limit, seen)
         require_progress(self._source, watermark.cursor, found)
         report = PollReport(
             error=self._trouble.of("announcement"),
@@ -178,17 +181,18 @@ class Feed:
             note=found.note or self.note,
             next_poll_in=self._settings.poll_interval,
         )
-        news = found.size or found.removed or found.remember
-        if news or found.high != watermark.cursor or not watermark.started:
+        moved = bool(found.size or found.removed or found.remember) or found.high != watermark.cursor
+        if moved or not watermark.started:
             watermark = await self._commit(watermark, found, report)
             self._window.follow(watermark)
             self._next_check = min(self._next_check, self._announce_from)
         else:
             await self._store.report(self.key, report)
         self._conflicts = 0
-        self._loaded = watermark if found.more else None
+        more = found.more and moved
+        self._loaded = watermark if more else None
         await self._chores.do(self._window.oldest_seq)
-        return found.more
+        return more
 
     async def _started(self) -> Watermark:
         """Load the watermark; the first time, decide where it starts, and keep that decision."""

@@ -54,7 +54,8 @@ class Found:
     :param items: what was found, in the source's order. Values as :func:`core.values.encode` takes them.
     :param count: how many; by default the length of ``items`` (a source may deliver bounds and a count only).
     :param fingerprints: one of 16 bytes for each item, when the source re-reads a lateness window.
-    :param more: whether the limit cut the poll short, so that the next poll should follow at once.
+    :param more: whether the limit cut the poll short, so that the next poll should follow at once; when nothing was
+        found, it follows at the usual pace.
     :param late_skipped: items that appeared too late to be inside the lateness window: counted, not delivered.
     :param note: one line for the status, such as what the poll is held back by.
     :param removed: what is gone from the source since it was delivered, as items of a batch of its own.

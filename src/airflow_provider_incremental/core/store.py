@@ -147,7 +147,8 @@ class WatermarkStore(Protocol):
         "Oldest" is by commit time, then by sequence number. A lease that has run out is nobody's. Finished is what was
         acknowledged, or is dead. Two claims at once never get the same batch.
 
-        :param holder: a text that no other claim uses.
+        :param holder: who takes it, a text of its own for each worker: nobody gets a batch that it holds already, also
+            when the lease has run out without its noticing.
         :param lease: seconds for which the batch is the holder's.
         :param batch_id: take this batch, or none.
         :param ordered: of each watermark, take the oldest unfinished batch or none: not while somebody else holds it,
@@ -164,7 +165,7 @@ class WatermarkStore(Protocol):
         """Record that the consumer has finished the batch; it never gets it again. Twice is once.
 
         :raises LeaseLostError: when another holder took the batch meanwhile (a lease that ran out, but that nobody
-            took, is still good).
+            took, is still good, and so is one of a consumer or a watermark that was forgotten).
         """
 
     async def release(
@@ -221,7 +222,7 @@ class WatermarkStore(Protocol):
     ) -> dict[str, int]:
         """Give batches of the log to a consumer again, or to all that are known, also such as are before its start.
 
-        What is held at the time is left to its holder. Attempts count from 1 again.
+        What is held at the time is left to its holder. Attempts count from 1 again. Who is meant counts as seen.
 
         :param dead_only: only those that are dead.
         :return: how many batches each consumer gets.

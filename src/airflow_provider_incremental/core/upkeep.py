@@ -46,7 +46,7 @@ class DeadBatch:
 class ConsumerStatus:
     """How far a consumer is on one watermark.
 
-    ``start_seq`` is the last batch that is not for it, ``done_seq`` the last up to which it has finished everything.
+    ``start_seq`` is the last batch that is not for it; up to ``done_seq``, at least, it has finished everything.
     """
 
     key: WatermarkKey

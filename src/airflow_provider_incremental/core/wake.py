@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider_incremental.core.clock import Clock
+from airflow_provider_incremental.core.contained import contained
 from airflow_provider_incremental.core.redact import describe
 
 __all__ = ["Wake"]
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 _SPACING = 0.2
 """Seconds for which further news wait after the last: a burst of a thousand notifications is a few polls."""
 _AFTER_A_FAILURE = 30.0
+_LAST_WORDS = 5.0
+"""Seconds that a listener has to end, by the real clock, when it is told to."""
 
 
 class Wake:
@@ -44,7 +47,7 @@ class Wake:
         news, self._news = self._news, None
         if news is not None:
             news.cancel()
-            await asyncio.wait([news])
+            await asyncio.wait([news], timeout=_LAST_WORDS)
 
     async def rest(self, seconds: float) -> bool:
         """Wait that long, or until there is news; whether there was."""
@@ -72,15 +75,31 @@ class Wake:
 
     def _listen(self) -> asyncio.Future[None] | None:
         if self._news is None and self._clock.monotonic() >= self._listens_from:
-            changed = self._changed()
-            self._news = None if changed is None else asyncio.ensure_future(changed)
+            try:
+                with contained():
+                    changed = self._changed()
+            except Exception as error:
+                self._failed(error)
+                return None
+            self._news = None if changed is None else asyncio.ensure_future(_awaited(changed))
         return self._news
 
     def _heard(self, news: asyncio.Future[None]) -> bool:
         self._news = None
         error = None if news.cancelled() else news.exception()
-        broken = news.cancelled() or error is not None
-        self._listens_from = self._clock.monotonic() + (_AFTER_A_FAILURE if broken else _SPACING)
+        if news.cancelled() or error is not None:
+            self._failed(error)
+            return False
+        self._listens_from = self._clock.monotonic() + _SPACING
+        return True
+
+    def _failed(self, error: BaseException | None) -> None:
+        self._listens_from = self._clock.monotonic() + _AFTER_A_FAILURE
         if error is not None:
             log.warning("listening for changes failed, polls go on; next try in 30 s: %s", describe(error))
-        return not broken
+
+
+async def _awaited(changed: Awaitable[None]) -> None:
+    """Wait for what a source gave: in a task, what no ``except Exception`` sees would end the whole event loop."""
+    with contained():
+        await changed

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from airflow_provider_incremental.core.checks import SHORTEST, Seconds, as_seconds
 from airflow_provider_incremental.core.clock import Clock, SystemClock
 from airflow_provider_incremental.core.pace import backoff
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.trouble import Trouble, told_to_stop
 from airflow_provider_incremental.triggers._arguments import Rebuildable
-from airflow_provider_incremental.triggers._checks import SHORTEST, Seconds, as_seconds
 from airflow_provider_incremental.wiring.airflow import BaseTrigger, TriggerEvent
 from airflow_provider_incremental.wiring.stores import open_store
 

@@ -60,9 +60,10 @@ class Consumer:
     def holds_any(self, now: dt.datetime) -> bool:
         return any(work.held(now) for work in self.work.values())
 
-    def can_take(self, batch: Batch, now: dt.datetime) -> bool:
+    def can_take(self, batch: Batch, now: dt.datetime, holder: str = "") -> bool:
         work = self.work.get(batch.seq)
-        return self.wants(batch) and (work is None or work.free(now))
+        mine = work is not None and work.state == "claimed" and work.holder == holder
+        return self.wants(batch) and (work is None or work.free(now)) and not mine
 
     def take(self, batch: Batch, holder: str, until: dt.datetime) -> Work:
         before = self.work.get(batch.seq)
@@ -168,13 +169,12 @@ class Record:
             before = {seq for seq in before if seq in known.work and known.work[seq].state == "dead"}
         if before and min(before) <= known.start_seq:
             skipped = Work("acknowledged", "before the start", 0, now)
-            for seq in range(min(before), known.start_seq + 1):
+            for seq in self.log.keys() & set(range(min(before), known.start_seq + 1)):
                 known.work.setdefault(seq, replace(skipped))
             known.start_seq = min(before) - 1
         for seq in before:
             known.work.pop(seq, None)
-        if before:
-            known.seen_at = now
+        known.seen_at = now
         return len(before)
 
     def needless(self, before_seq: int, old: dt.datetime) -> list[int]:
@@ -183,7 +183,11 @@ class Record:
         return [
             seq
             for seq, each in self.log.items()
-            if seq < before_seq and seq <= done and seq not in dead and _told(each.batch) and _before(each.batch, old)
+            if seq < before_seq
+            and (seq <= done or each.batch.kind == "baseline")
+            and seq not in dead
+            and _told(each.batch)
+            and _before(each.batch, old)
         ]
 
     def remembered(self, prefix: str, after: str) -> list[tuple[str, bytes]]:
@@ -205,12 +209,12 @@ def _before(batch: Batch, instant: dt.datetime) -> bool:
     return batch.committed_at is not None and batch.committed_at < instant
 
 
-def firsts(wanted: Sequence[tuple[Logged, Consumer]], holder: str, now: dt.datetime) -> list[tuple[Logged, Consumer]]:
+def firsts(wanted: Sequence[tuple[Logged, Consumer]], holder: str) -> list[tuple[Logged, Consumer]]:
     """Of each watermark, the oldest batch that its consumer has not finished and that this holder does not hold."""
     of_key: dict[WatermarkKey, tuple[Logged, Consumer]] = {}
     for logged_, known in wanted:
         work = known.work.get(logged_.batch.seq)
-        if work is None or work.holder != holder or not work.held(now):
+        if work is None or work.state != "claimed" or work.holder != holder:
             of_key.setdefault(logged_.batch.key, (logged_, known))
     return list(of_key.values())
 

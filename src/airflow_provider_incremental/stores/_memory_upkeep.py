@@ -35,6 +35,7 @@ class MemoryUpkeep:
                 work = known.work.get(each.batch.seq)
                 if work is not None and work.attempt >= max_attempts and work.free(now):
                     work.give_back(work.error or CRASHED, now, dead=True)
+                    known.seen_at = now
                     buried.append(_dead(each, consumer, known))
         return buried
 

@@ -1,9 +1,8 @@
 """A store in this process's memory: the reference for every other one, and the store for tests of DAGs and triggers.
 
 Everything lasts as long as the object does, so a test "restarts" a trigger by making another one on the same store.
-What goes in and out passes through the JSON codec: a value that no real store could keep is refused here as well, and
-nobody holds a reference into the store. One lock makes each operation one transaction, in whichever thread or event
-loop it runs.
+What goes in and out passes through the JSON codec: what no real store could keep is refused here as well, and nobody
+holds a reference into the store. One lock makes each operation one transaction, in whichever thread or loop it runs.
 """
 
 from __future__ import annotations
@@ -180,9 +179,9 @@ class MemoryStore(MemoryUpkeep, OnceInMemory):
         now = self._clock.now()
         with self._lock:
             wanted = self._wanted(selector, consumer)
-            for each, known in firsts(wanted, holder, now) if ordered else wanted:
+            for each, known in firsts(wanted, holder) if ordered else wanted:
                 batch = each.batch
-                if batch_id in (None, batch.id) and known.can_take(batch, now):
+                if batch_id in (None, batch.id) and known.can_take(batch, now, holder):
                     work = known.take(batch, holder, now + dt.timedelta(seconds=lease))
                     return Claim(
                         batch=each.listed(with_items=True),
@@ -205,21 +204,22 @@ class MemoryStore(MemoryUpkeep, OnceInMemory):
     async def acknowledge(self, claim: Claim) -> None:
         """Record that the consumer has finished the batch; it never gets it again."""
         with self._lock:
-            work = self._work(claim)
-            if work is None:
-                raise lost(claim)
-            work.state = "acknowledged"
-            self._records[claim.batch.key].consumers[claim.consumer].seen_at = self._clock.now()
+            consumer = self._consumer(claim)
+            if consumer is not None and claim.batch.seq in consumer.work:  # else it was forgotten
+                if (work := self._work(claim)) is None:
+                    raise lost(claim)
+                work.state, consumer.seen_at = "acknowledged", self._clock.now()
 
     async def release(
         self, claim: Claim, error: str | None = None, *, retry_after: float = 0.0, dead: bool = False
     ) -> None:
         """Give a batch back, to be claimed again, or set it aside; the error is kept with the attempt."""
         with self._lock:
-            work = self._work(claim)
+            work, now = self._work(claim), self._clock.now()
             if work is not None and work.state == "claimed":
-                until = self._clock.now() + dt.timedelta(seconds=retry_after)
-                work.give_back(error, until, dead=dead)
+                work.give_back(error, now + dt.timedelta(seconds=retry_after), dead=dead)
+            if dead and (consumer := self._consumer(claim)):
+                consumer.seen_at = now
 
     async def pending(self, selector: Selector, consumer: str, limit: int = 1000, *, free: bool = False) -> list[Batch]:
         """Return the batches that a known consumer has not finished, oldest first, without items."""
@@ -287,11 +287,14 @@ class MemoryStore(MemoryUpkeep, OnceInMemory):
             return record is not None
 
     async def aclose(self) -> None:
-        """Nothing to give back: what the store holds stays as long as the object, for the next one to use."""
+        """Nothing to give back; what the store holds stays as long as the object."""
+
+    def _consumer(self, claim: Claim) -> Consumer | None:
+        record = self._records.get(claim.batch.key)
+        return record.consumers.get(claim.consumer) if record else None
 
     def _work(self, claim: Claim) -> Work | None:
         """What a claim is about, unless another claim of the same batch came after it."""
-        record = self._records.get(claim.batch.key)
-        consumer = record.consumers.get(claim.consumer) if record else None
+        consumer = self._consumer(claim)
         work = consumer.work.get(claim.batch.seq) if consumer else None
         return work if work and (work.holder, work.attempt) == (claim.holder, claim.attempt) else None

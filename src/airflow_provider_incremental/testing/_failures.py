@@ -129,7 +129,7 @@ class FailureTests:
         await store.subscribe(ORDERS, "load", "earliest")
         for attempt in (1, 2):
             assert await store.bury(ORDERS, "load", 2) == []
-            assert (await taken(store)).attempt == attempt
+            assert (await taken(store, holder=f"worker-{attempt}")).attempt == attempt
             clock.advance(61)
         [dead] = await store.bury(ORDERS, "load", 2)
         assert (dead.batch.seq, dead.attempts, dead.consumer) == (1, 2, "load")

@@ -16,10 +16,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_provider_incremental.core.checks import refuse_templates
+from airflow_provider_incremental.core.contained import contained
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.redact import describe
-from airflow_provider_incremental.triggers._checks import refuse_templates
-from airflow_provider_incremental.triggers._contained import contained
 from airflow_provider_incremental.wiring.airflow import importable_module
 from airflow_provider_incremental.wiring.importable import require_importable
 

@@ -14,7 +14,18 @@ from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any, ClassVar, TypedDict
 
 from airflow_provider_incremental.core.announcement import INLINE_BYTES, Announcement
+from airflow_provider_incremental.core.checks import (
+    SHORTEST,
+    Seconds,
+    as_count,
+    as_flag,
+    as_names,
+    as_part,
+    as_seconds,
+    as_start,
+)
 from airflow_provider_incremental.core.clock import Clock, SystemClock
+from airflow_provider_incremental.core.contained import contained
 from airflow_provider_incremental.core.errors import ConfigurationError, IncrementalError
 from airflow_provider_incremental.core.order import Feed
 from airflow_provider_incremental.core.pace import RETENTION, FeedSettings, StartAt, backoff
@@ -26,17 +37,6 @@ from airflow_provider_incremental.core.watermark import Cursor, PollReport, Wate
 from airflow_provider_incremental.triggers._ack import AcknowledgedStream
 from airflow_provider_incremental.triggers._answers import as_found, as_source
 from airflow_provider_incremental.triggers._arguments import Rebuildable
-from airflow_provider_incremental.triggers._checks import (
-    SHORTEST,
-    Seconds,
-    as_count,
-    as_flag,
-    as_names,
-    as_part,
-    as_seconds,
-    as_start,
-)
-from airflow_provider_incremental.triggers._contained import contained
 from airflow_provider_incremental.wiring.airflow import (
     BaseEventTrigger,
     SharedStreamProducer,

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any, Literal, Unpack
 
+from airflow_provider_incremental.core.checks import Seconds, as_seconds
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.source import Source
 from airflow_provider_incremental.core.watermark import Cursor
@@ -15,7 +16,6 @@ from airflow_provider_incremental.sources.s3_key_order import S3KeyOrderSource
 from airflow_provider_incremental.sources.s3_options import ObjectOptions
 from airflow_provider_incremental.sources.s3_source import S3KeySource, cursor_from
 from airflow_provider_incremental.triggers._base import IncrementalTrigger, TriggerOptions
-from airflow_provider_incremental.triggers._checks import Seconds, as_seconds
 from airflow_provider_incremental.wiring.connections import S3ClientFactory
 
 __all__ = ["S3KeyIncrementalTrigger"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+from airflow_provider_incremental.core.checks import Seconds, as_seconds
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.source import Source
 from airflow_provider_incremental.sources.sql_arguments import (
@@ -18,7 +19,6 @@ from airflow_provider_incremental.sources.sql_notify import check_channel
 from airflow_provider_incremental.sources.sql_removal_arguments import check_removals
 from airflow_provider_incremental.sources.sql_source import SqlSource
 from airflow_provider_incremental.triggers._base import IncrementalTrigger, TriggerOptions
-from airflow_provider_incremental.triggers._checks import Seconds, as_seconds
 from airflow_provider_incremental.wiring.connections import ConnectionReader
 from airflow_provider_incremental.wiring.notifications import ConnectionNotifications
 

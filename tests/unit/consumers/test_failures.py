@@ -142,8 +142,8 @@ def test_a_mapped_task_sets_aside_too() -> None:
         ({"max_attempts": 0}, "max_attempts=0"),
         ({"retry_delay": -1.0}, r"retry_delay=-1\.0"),
         ({"retry_delay": float("nan")}, "retry_delay=nan"),
-        ({"max_items": 0}, "max_items=0 is not a number of items"),
-        ({"max_batches": -1}, "max_batches=-1 is not a number of batches"),
+        ({"max_items": 0}, "max_items=0 is not a number"),
+        ({"max_batches": -1}, "max_batches=-1 is not a number"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], named: str) -> None:

@@ -26,6 +26,8 @@ w, b, c, k = watermarks.c, batches.c, consumers.c, claims.c
 _bind = sa.bindparam
 _batch_and_claim = batches.outerjoin(claims, CLAIM_OF_BATCH)
 FREE = sa.or_(k.state.is_(None), sa.and_(k.state.in_(("claimed", "released")), k.lease_until <= NOW))
+# A holder whose lease ran out unnoticed still has the batch in its hands: it would process it a second time.
+_NOT_MINE = sa.or_(k.state.is_(None), k.state != "claimed", k.holder != _bind("claimer"))
 
 SELECT_SUBSCRIPTIONS = (
     sa.select(w.id, w.asset_name, w.namespace, w.key, w.last_seq, c.consumer, c.done_seq)
@@ -52,7 +54,7 @@ def select_waiting(watermark_count: int, *, held_too: bool) -> sa.sql.Select[Any
 
     Each log is read from where the consumer has finished everything, by its primary key, and only so far as is asked.
     """
-    wanted = UNFINISHED if held_too else FREE
+    wanted = UNFINISHED if held_too else sa.and_(FREE, _NOT_MINE)
     each = []
     for number in range(watermark_count):
         done: sa.sql.elements.BindParameter[Any] = _bind(f"done{number}")
@@ -76,7 +78,7 @@ def select_waiting(watermark_count: int, *, held_too: bool) -> sa.sql.Select[Any
 SELECT_NAMED_WAITING = (
     sa.select(*batch_columns, k.state, k.holder, k.attempt)
     .select_from(_batch_and_claim)
-    .where(b.id == _bind("batch"), FOR_CONSUMERS, FREE)
+    .where(b.id == _bind("batch"), FOR_CONSUMERS, FREE, _NOT_MINE)
 )
 
 

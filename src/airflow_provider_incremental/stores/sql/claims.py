@@ -116,7 +116,7 @@ class Claims:
     async def pending(self, selector: Selector, consumer: str, limit: int, *, free: bool) -> list[Batch]:
         """See the protocol."""
         subscriptions = await self._behind(selector, consumer)
-        asked = {"consumer": consumer, "most": limit, "now": await self._now()}
+        asked = {"consumer": consumer, "most": limit, "now": await self._now(), "claimer": ""}
 
         async def work(connection: AsyncConnection) -> list[tuple[WatermarkKey, Any]]:
             return await _oldest(connection, subscriptions, asked, held_too=not free)
@@ -153,7 +153,7 @@ class Claims:
         if not subscriptions:
             return []
         now = await self._now()
-        asked = {"consumer": consumer, "now": now}
+        asked = {"consumer": consumer, "now": now, "claimer": holder}
 
         async def work(connection: AsyncConnection) -> list[tuple[WatermarkKey, Any]]:
             if ordered:
@@ -223,7 +223,7 @@ def _firsts(found: list[tuple[WatermarkKey, Any]], holder: str, now: dt.datetime
     """Return of each log the first batch that this holder does not hold, where it can be claimed."""
     first: dict[WatermarkKey, Any] = {}
     for key, row in found:
-        if row.state != "claimed" or row.holder != holder or row.lease_until <= now:
+        if row.state != "claimed" or row.holder != holder:
             first.setdefault(key, row)
     return [(key, row) for key, row in first.items() if row.state is None or row.lease_until <= now]
 

@@ -129,9 +129,10 @@ class Upkeep:
         self, connection: AsyncConnection, names: dict[str, Any], seqs: Sequence[int], start_seq: int
     ) -> None:
         """Take away what says that these are finished; what stays finished before the old start is then said."""
-        between = range(seqs[0], start_seq + 1)
+        before = {"watermark": names["watermark"], "consumer": names["consumer_"], "first": seqs[0], "last": start_seq}
         again = set(seqs)
-        skipped = [_skipped(names, seq) for seq in between if seq not in again]
+        rows = (await connection.execute(upkeep_statements.SELECT_REPLAYABLE, before)).all()
+        skipped = [_skipped(names, row.seq) for row in rows if row.seq not in again and row.state is None]
         for part in statements.in_parts(seqs):
             await connection.execute(upkeep_statements.DELETE_CLAIMS, names | {"seqs": part})
         for claims in statements.in_parts(skipped):

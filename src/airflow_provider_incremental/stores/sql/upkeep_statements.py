@@ -129,6 +129,7 @@ SET_PROGRESS = (
 _everybody_is_past = sa.func.coalesce(
     sa.select(sa.func.min(c.done_seq)).where(c.watermark_id == _bind("watermark")).scalar_subquery(), 2**62
 )
+_nobody_owes_it = sa.or_(b.seq <= _everybody_is_past, b.kind == "baseline")
 _kept_for_somebody = (
     sa.exists()
     .where(_dead.c.watermark_id == _bind("watermark"), _dead.c.seq == b.seq, _dead.c.state == "dead")
@@ -139,7 +140,7 @@ SELECT_NEEDLESS = (
     .where(
         THIS_LOG,
         b.seq < _bind("before"),
-        b.seq <= _everybody_is_past,
+        _nobody_owes_it,
         b.committed_at < _bind("old", type_=UtcDateTime()),
         sa.or_(b.announced_at.is_not(None), b.kind == "baseline"),
         ~_kept_for_somebody,
@@ -150,4 +151,4 @@ SELECT_NEEDLESS = (
 _these: sa.sql.elements.BindParameter[Any] = _bind("seqs", expanding=True)
 _pruned = ~sa.exists().where(_waiting.c.watermark_id == k.watermark_id, _waiting.c.seq == k.seq).correlate(claims)
 PRUNE_CLAIMS = sa.delete(claims).where(k.watermark_id == _bind("watermark"), k.seq.in_(_these), _pruned)
-PRUNE_BATCHES = sa.delete(batches).where(THIS_LOG, b.seq.in_(_these), b.seq <= _everybody_is_past)
+PRUNE_BATCHES = sa.delete(batches).where(THIS_LOG, b.seq.in_(_these), _nobody_owes_it)

@@ -1,4 +1,4 @@
-"""What the arguments of a trigger must be, and what is said of those that are not."""
+"""What arguments of triggers and consumers must be, and what is said of those that are not."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeGuard
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 
 __all__ = [
+    "A_NAME",
     "SHORTEST",
     "Seconds",
     "as_count",
@@ -19,6 +20,7 @@ __all__ = [
     "as_part",
     "as_seconds",
     "as_start",
+    "is_name",
     "refuse_templates",
 ]
 
@@ -28,6 +30,7 @@ SHORTEST = 0.01
 _LONGEST = 10 * 366 * 86400.0
 """Seconds: counted from now, a longer time leaves the calendar of Python or of a store's database."""
 _LONGEST_NAME = 250
+A_NAME = f"1 to {_LONGEST_NAME} characters without blanks at either end"
 _TEMPLATE = re.compile(r"\{\{-?\s*[A-Za-z_][^{}]*\}\}|\{%.+?%\}", re.DOTALL)
 _STARTS = ("earliest", "latest")
 _ALIKE = 0.85
@@ -51,7 +54,7 @@ def as_count(name: str, value: Any) -> int:
     :raises ConfigurationError: when it is not a whole number from 1.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigurationError(f"{name}={value!r} is not a number of items; give a whole number from 1")
+        raise ConfigurationError(f"{name}={value!r} is not a number that can be used; give a whole number from 1")
     return value
 
 
@@ -65,6 +68,13 @@ def as_flag(name: str, value: Any) -> bool:
     return value
 
 
+def is_name(value: Any) -> TypeGuard[str]:
+    """Whether a value can be a consumer's name, which every store keeps as it is."""
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME or value != value.strip():
+        return False
+    return "\x00" not in value and value.encode("utf-8", "replace").decode("utf-8") == value
+
+
 def as_names(name: str, value: Any) -> tuple[str, ...]:
     """Return names of consumers.
 
@@ -73,8 +83,8 @@ def as_names(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, (list, tuple)):
         raise ConfigurationError(f"{name}={value!r} is not a list of names; give [{value!r}]")
     for each in value:
-        if not isinstance(each, str) or not each.strip() or each != each.strip() or len(each) > _LONGEST_NAME:
-            remedy = f"give 1 to {_LONGEST_NAME} characters without blanks at either end, such as a dag_id"
+        if not is_name(each):
+            remedy = f"give {A_NAME}, such as a dag_id"
             raise ConfigurationError(f"{name}={value!r}: {each!r} is no name of a consumer; {remedy}")
     return tuple(value)
 
