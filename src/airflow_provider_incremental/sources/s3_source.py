@@ -179,12 +179,13 @@ class S3KeySource(ObjectSource):
         """Whether a poll may deliver the rest of the listing before.
 
         That the cursor stands where that batch ended is not enough: a batch of late objects does not move it. So the
-        batch must also be among what was seen, which shows that it was committed, and that nobody wants it again.
+        batch must also be among what was seen, which shows that it was committed, and that nobody wants it again. Where
+        keys are known, nobody else may have committed since: he may have reported the same removals.
         """
         if left_over.position != position or not left_over.is_fresh(self._monotonic()):
             return False
-        if self._removals is not None:
-            return left_over.token == self._removals.token
+        if self._removals is not None and left_over.token != self._removals.token:
+            return False
         return self.lateness <= 0 or left_over.delivered <= seen
 
     async def _listed(self, low: Position | None, capacity: int, seen: AbstractSet[bytes]) -> LeftOver:
@@ -255,8 +256,8 @@ class S3KeySource(ObjectSource):
             )
         all_taken = not listed.objects and not listed.cut
         reached = [position, listed.newest if all_taken else None, *(each.position for each in taken.values())]
-        high = max((each for each in reached if each is not None), default=None)
-        high = low if high == position else high
+        end = max((each for each in reached if each is not None), default=None)
+        high = low if end == position else end
         remember: dict[str, bytes | None] = {}
         if taken or gone or late or high != low:
             remember |= self._lessons.changed()
@@ -264,7 +265,7 @@ class S3KeySource(ObjectSource):
                 added = [each.key for each in taken.values()]
                 remember |= await self._removals.commit(high=high, added=added, removed=gone)
         if listed.rest:
-            listed.position, listed.delivered = high, frozenset(taken)
+            listed.position, listed.delivered = end, frozenset(taken)
             listed.token = self._removals.token if self._removals is not None else ""
             self._left_over = listed
         return Found(

@@ -177,6 +177,18 @@ async def test_case_24_memory_does_not_grow_with_the_bucket(read):
     assert peaks[1] < peaks[0] * 1.3 + 500_000
 
 
+async def test_rest_is_used_behind_a_moment():
+    """A watermark that was set to a moment is a position too: late objects behind it are listed once."""
+    bucket = FakeBucket()
+    for key in "abc":
+        bucket.put(key, modified=490)
+    watcher = Watcher(bucket, limit=1, lateness=60)
+    watcher.cursor = at(500)
+    while (await watcher.poll()).more:
+        pass
+    assert (watcher.keys, bucket.listings()) == ([*"abc"], 1)
+
+
 async def test_object_repeated_on_two_pages(bucket):
     """A server that shows an object on two pages does not make two items of it."""
     bucket.page_size = 25
