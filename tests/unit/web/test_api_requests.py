@@ -6,7 +6,10 @@ import asyncio
 
 import pytest
 
+from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.errors import StoreUnavailableError
+from airflow_provider_incremental.core.store import Selector
+from airflow_provider_incremental.core.watermark import PollReport
 from tests.unit.web.conftest import KEY
 from tests.unit.web.test_api_access import COMMIT, FORGET
 
@@ -30,6 +33,26 @@ async def test_repeats_at_once_are_done_once(stranger, token, store):
     answers = await asyncio.gather(*[stranger.post("commit", COMMIT, token=token, key="once") for _ in range(5)])
     assert {answer.status_code for answer in answers} == {200}
     assert len(await store.history(KEY)) == 1
+
+
+@pytest.mark.parametrize("length", [10, 200_000])
+async def test_a_repeated_claim_has_its_items_which_are_kept_once(stranger, token, store, monkeypatch, length):
+    """The log has big items already: what is remembered of the claim leaves them out."""
+    batch = NewBatch(low=None, high=1, items=["x" * length], count=1)
+    await store.commit(await store.load(KEY), 1, [batch], PollReport())
+    await store.subscribe(Selector("orders"), "load", "earliest")
+    remembered, once = [], store.once
+
+    async def noting(key, work):
+        remembered.append(await once(key, work))
+        return remembered[-1]
+
+    monkeypatch.setattr(store, "once", noting)
+    body = {"selector": {"asset_name": "orders"}, "consumer": "load", "holder": "me", "lease": 60}
+    first, again = [await stranger.post("claim", body, token=token, key="once") for _ in range(2)]
+    assert first.json() == again.json()
+    assert first.json()["batch"]["items"] == ["x" * length]
+    assert max(map(len, remembered)) < 1000
 
 
 async def test_a_key_belongs_to_its_caller_and_its_request(served, stranger, token):

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from airflow_provider_incremental.core.batch import Batch, Claim, SeenBatch
@@ -26,6 +27,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _BIG = 100_000
+_CLAIM = "claim"
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -74,11 +76,46 @@ class Executor:
     async def _done(self, caller: Caller, operation: Operation, arguments: dict[str, Any], key: str) -> str:
         if operation.repeatable:
             return await self._answer(caller, operation, arguments)
-        return await self._store.once(key, lambda: self._answer(caller, operation, arguments))
+        whole: dict[str, str] = {}
+
+        async def work() -> str:
+            answer = only_visible(caller, await getattr(self._store, operation.name)(**arguments))
+            written = await _text(operation, answer)
+            if not _is_big_claim(answer):
+                return written
+            lean = await _text(operation, _without_items(answer))
+            whole[lean] = written
+            return lean
+
+        remembered = await self._store.once(key, work)
+        if operation.name != _CLAIM:
+            return remembered
+        return whole.get(remembered) or await self._with_items(operation, remembered)
+
+    async def _with_items(self, operation: Operation, remembered: str) -> str:
+        """Return the answer to a claim that was made before: the log has the items that the memory left out."""
+        claim: Claim | None = operation.answer.decode(json.loads(remembered), "answer")
+        if claim is None or claim.batch.items is not None:
+            return remembered
+        logged = await self._store.history(claim.batch.key, claim.batch.seq + 1, 1)
+        items = next((each.items for each in logged if each.id == claim.batch.id), None)
+        return await _text(operation, replace(claim, batch=replace(claim.batch, items=items)))
 
     async def _answer(self, caller: Caller, operation: Operation, arguments: dict[str, Any]) -> str:
-        answer = only_visible(caller, await getattr(self._store, operation.name)(**arguments))
-        return await _apart(_written, operation, answer, big=_weight(answer) > _BIG)
+        return await _text(operation, only_visible(caller, await getattr(self._store, operation.name)(**arguments)))
+
+
+def _is_big_claim(answer: Any) -> bool:
+    """Whether an answer is better remembered without its items, which are in the log anyway."""
+    return isinstance(answer, Claim) and _weight(answer) > _BIG
+
+
+def _without_items(claim: Claim) -> Claim:
+    return replace(claim, batch=replace(claim.batch, items=None))
+
+
+async def _text(operation: Operation, answer: Any) -> str:
+    return await _apart(_written, operation, answer, big=_weight(answer) > _BIG)
 
 
 def _required(key: str | None) -> str:
