@@ -73,7 +73,7 @@ def known(consumers: Sequence[ConsumerStatus], name: str | None, where: str) -> 
     hint = _meant(name, names) or (
         "`airflow-incremental consumers` shows all."
         if names
-        else "Nobody has consumed it yet: a consumer is known from its first consume() on."
+        else "Nobody has consumed it yet: a consumer is known from its first consume() on, or when a trigger names it."
     )
     raise ConfigurationError(f"consumer {name!r} is not known to {where}. {hint}")
 

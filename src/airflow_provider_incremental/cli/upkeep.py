@@ -30,7 +30,11 @@ def consumers(given: Namespace) -> str:
     found = asyncio.run(work())
     if given.output == "json":
         return output.as_json([tables.consumer_json(each) for each in found])
-    return tables.consumers_table(found) if found else "no consumers yet: one is known from its first consume() on"
+    return (
+        tables.consumers_table(found)
+        if found
+        else "no consumers yet: one is known from its first consume() on, or when a trigger names it"
+    )
 
 
 def dead(given: Namespace) -> str:
