@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +22,9 @@ from airflow_provider_incremental.sources.sql_removals import Removals
 from airflow_provider_incremental.sources.sql_source import SqlSource
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.testing.fakes import FakeClock
+from tests.integration.sql_faults import longest_gap
 from tests.integration.sql_stage import NOON, Database, make_orders, order
+from tests.property.test_removals_machine import Pieces
 
 KEY = WatermarkKey("orders")
 
@@ -312,6 +316,33 @@ async def test_a_column_that_does_not_say_so_is_told(watched: Database, watching
     shop = watching(deleted_column="gone")
     await shop.live()
     assert "no such column; it has id, updated_at, name" in (await shop.status()).last_error
+
+
+async def test_no_step_keeps_the_event_loop(watched_postgres: Database) -> None:
+    """Tens of thousands of keys are read, kept, read again and missed, in parts that others hardly notice."""
+    watched_postgres.execute(
+        "CREATE TABLE orders (id uuid PRIMARY KEY)",
+        "INSERT INTO orders SELECT gen_random_uuid() FROM generate_series(1, 30000)",
+    )
+    selection = check_sql_arguments(table="orders", cursor="id")
+    keys = KeyReader(reader=watched_postgres.reader(), selection=selection, primary_key=["id"])
+    removals, pieces, gone = Removals(keys=keys, clock=FakeClock()), Pieces(), 0
+    # A full collection looks at everything in the process, whoever it belongs to.
+    gc.disable()
+    try:
+        async with longest_gap(time.process_time) as gaps:
+            for statement in ("SELECT 1", "SELECT 1", "DELETE FROM orders WHERE id::text < '1'"):
+                watched_postgres.execute(statement)
+                gaps.clear()
+                more = True
+                while more:
+                    step = await removals.follow(pieces, [], limit=1000)
+                    pieces.change(step.remember)
+                    more, gone = step.more, gone + len(step.items)
+                assert max(gaps) < 0.05
+    finally:
+        gc.enable()
+    assert gone > 1000
 
 
 async def test_walks_take_a_tenth_of_the_time(watched_postgres: Database) -> None:

@@ -80,7 +80,9 @@ class KnownKeys:
     async def load_ranges(self) -> None:
         """Read the ranges."""
         for _, piece in await self.memory.read(prefix=_RANGES, limit=1):
-            self.ranges = [Range(number, up_to) for number, up_to in _unpacked(piece)]
+            numbers, bounds = _unpacked(piece)
+            ends = [*zip(*bounds, strict=True), None]
+            self.ranges = [Range(number, up_to) for number, up_to in zip(numbers, ends, strict=True)]
 
     async def forget(self) -> dict[str, bytes | None]:
         """Return a part of everything, to be forgotten; the walk, which says what it is about, with the last part."""
@@ -89,7 +91,8 @@ class KnownKeys:
     def pieces(self) -> dict[str, bytes | None]:
         """Return everything that is to be changed; nothing, when a walk has found everything as it was."""
         if self._other_ranges:
-            self.changed[_RANGES] = _packed([(each.number, each.up_to) for each in self.ranges])
+            bounds = _by_column([each.up_to for each in self.ranges if each.up_to is not None])
+            self.changed[_RANGES] = _packed([[each.number for each in self.ranges], bounds])
         if self.changed or self.walk != replace(self._kept, before=self.walk.before):
             self.walk.commit += 1
             self.changed[_WALK] = _packed([list(self.names), *astuple(self.walk)])
@@ -190,8 +193,13 @@ def _unpacked(piece: bytes) -> Any:
 
 
 def _packed_keys(keys: Sequence[Key]) -> bytes:
-    return _packed([list(key) for key in keys])
+    return _packed(_by_column(keys))
+
+
+def _by_column(keys: Sequence[Key]) -> list[list[Any]]:
+    # Half as many values to write as a list for each key would be.
+    return [list(values) for values in zip(*keys, strict=True)]
 
 
 def _keys(piece: bytes) -> list[Key]:
-    return [tuple(key) for key in _unpacked(piece)]
+    return list(zip(*_unpacked(piece), strict=True))

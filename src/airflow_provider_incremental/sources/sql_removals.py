@@ -21,7 +21,7 @@ from airflow_provider_incremental.sources.sql_known_keys import KnownKeys
 
 __all__ = ["Gone", "Keys", "Removals"]
 
-_RANGE_KEYS = 5_000
+_RANGE_KEYS = 2_000
 _STEP_KEYS = 50_000
 _WALK_DELIVERIES = 100
 _PAUSES = 9  # as long as the walk took: a tenth of the time, at most, is spent on walks
