@@ -90,12 +90,13 @@ class BucketStage:
 class TableStage:
     """A table; places are numbers in its first cursor column."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, lateness: float) -> None:
         self.database = database
+        self.lateness = lateness
         database.execute("CREATE TABLE items (place bigint, name varchar(100), PRIMARY KEY (place, name))")
 
     def open(self) -> Source:
-        return self.database.source(table="items", cursor=["place", "name"])
+        return self.database.source(table="items", cursor=["place", "name"], lateness=self.lateness)
 
     async def add(self, at: int, name: str) -> None:
         self.database.insert("items", [{"place": at, "name": name}])
@@ -128,15 +129,18 @@ class TestS3KeySource(SourceContract):
         return BucketStage(lateness)
 
 
+@WINDOWS
 class TestSqlRowSource(SourceContract):
     """A table with a cursor of two columns, on each database."""
 
     @pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
-    async def stage(self, request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SourceStage]:
+    async def stage(
+        self, request: pytest.FixtureRequest, tmp_path: Path, lateness: float
+    ) -> AsyncIterator[SourceStage]:
         if request.param == "sqlite":
             database = sqlite_database(tmp_path)
         else:
             fixture = "postgres_database" if request.param == "postgresql" else "mysql_database"
             database = Database(request.getfixturevalue(fixture))
-        yield TableStage(database)
+        yield TableStage(database, lateness)
         await database.aclose()

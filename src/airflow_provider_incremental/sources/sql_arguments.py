@@ -56,6 +56,7 @@ class SqlSelection:
     where: str | None = None
     null_cursor: NullCursor = "error"
     unique: bool = False
+    lateness: float = 0.0
 
     @property
     def schema_and_name(self) -> tuple[str | None, str]:
@@ -111,6 +112,7 @@ def check_sql_arguments(
     where: str | None = None,
     null_cursor: str = "error",
     unique: bool = False,
+    lateness: float = 0.0,
 ) -> SqlSelection:
     """Refuse arguments with which no table or query can be watched, and return the others in one form.
 
@@ -138,6 +140,8 @@ def check_sql_arguments(
         counted, until they have a value.
     :param unique: your word that no two rows agree in the cursor's columns, which a query needs; for a table it stands
         in for a key of the table's own.
+    :param lateness: how far behind the watermark each poll reads again, for rows that appeared late: seconds where the
+        first cursor column is a time, units where it is a number. What was delivered does not come again.
     :raises ConfigurationError: naming the parameter, its value and what to write instead.
 
     >>> check_sql_arguments(table="shop.orders", cursor=["updated_at", "id"]).cursor
@@ -162,8 +166,7 @@ def check_sql_arguments(
         refuse("payload", payload, f"give one of {', '.join(map(repr, get_args(Payload)))}")
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
         refuse("max_rows", max_rows, "give a whole number of rows a batch, 1 or more")
-    if not _is_seconds(settle):
-        refuse("settle", settle, "give a number of seconds, 0 or more")
+    _check_edges(settle, lateness, payload)
     if timezone is not None:
         _check_zone(timezone)
     _check_visibility(visibility, max_hold)
@@ -181,12 +184,22 @@ def check_sql_arguments(
         where=where,
         null_cursor="skip" if null_cursor == "skip" else "error",
         unique=bool(unique),
+        lateness=float(lateness),
     )
 
 
 def _is_seconds(value: Any) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and math.isfinite(value) and value >= 0
+
+
+def _check_edges(settle: float, lateness: float, payload: str) -> None:
+    if not _is_seconds(settle):
+        refuse("settle", settle, "give a number of seconds, 0 or more")
+    if not _is_seconds(lateness):
+        refuse("lateness", lateness, "give a number of seconds (of units, for a cursor of numbers), 0 or more")
+    if lateness and payload == "range":
+        refuse("lateness", lateness, "a range has bounds that a late row lies outside of; give payload='rows'")
 
 
 def _check_visibility(visibility: str | None, max_hold: float | None) -> None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
-from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column
+from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind
 from airflow_provider_incremental.sources.sql_readers import Shape
 
 __all__ = ["Refusal", "looks_at_transactions", "refusals"]
 
+_WITHOUT_DISTANCE = (Kind.TEXT, Kind.UUID, Kind.BYTES)
 _TELLING = ("postgresql", "mysql", "mariadb")
 
 
@@ -49,10 +50,17 @@ def refusals(selection: SqlSelection, shape: Shape) -> Iterator[Refusal]:
         return
     for name in selection.cursor:
         yield from _unorderable(place, known[name], empty=shape.empty)
+    first = known[selection.cursor[0]]
+    if selection.lateness and first.kind in _WITHOUT_DISTANCE:
+        msg = (
+            f"lateness={selection.lateness:g} cannot be used: column {first.name} of {place} is {first.kind.value}, "
+            "which has no distance to another; leave it out, or let the cursor begin with a time or a number"
+        )
+        yield Refusal("types", msg)
     if shape.keys is not None and not selection.unique:
         yield from _without_total_order(place, selection, known, shape.keys)
     if looks_at_transactions(selection, shape.dialect):
-        yield from _blind(place, known[selection.cursor[0]], shape)
+        yield from _blind(place, first, shape)
 
 
 def _missing(selection: SqlSelection, known: dict[str, Column], place: str) -> Iterator[Refusal]:

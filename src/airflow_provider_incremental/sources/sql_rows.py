@@ -18,6 +18,7 @@ from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_checks import RowChecks
 from airflow_provider_incremental.sources.sql_edge import UpperEdge, held
 from airflow_provider_incremental.sources.sql_keyset import Statement, low_parameters
+from airflow_provider_incremental.sources.sql_late import LateRows, window_start
 from airflow_provider_incremental.sources.sql_plan import Plan, plan_of
 from airflow_provider_incremental.sources.sql_readers import SqlReader
 from airflow_provider_incremental.sources.sql_visibility import Edge
@@ -67,6 +68,8 @@ class SqlRowSource(Source):
         self._edge: Edge | None = None
         self._statements: dict[tuple[int, int], Statement] = {}
         self._checks = RowChecks(reader=reader, selection=selection)
+        self._late = LateRows(reader=reader, selection=selection)
+        self.lateness = selection.lateness
 
     @property
     def watches(self) -> Watches:
@@ -84,29 +87,60 @@ class SqlRowSource(Source):
         async with self._checked_plan() as plan:
             position = self._position(plan, low)
             await self._checks.check_number(plan, position)
-            cut_short = self._edge is not None
-            rows = await self._above(plan, position, limit + 1)
-            await self._check_order(plan, position, rows)
-            note = await self._note(plan, position, found=bool(rows))
-            more = len(rows) > limit
-            if not more:
-                # While rows were read up to an edge from before, more may have come.
-                self._edge, more = None, cut_short
-                await self._checks.look_for_nulls(plan)
+            pieces = await self._late.begin(self.memory, position, seen)
+            late = await self._late.unseen(plan, position, limit, seen) if self.lateness else []
+            rows, more, note = await self._new(plan, position, limit - len(late))
+            high = plan.cursor_of(rows[-1]) if rows else low
+            rows = [*late, *rows] if late else rows
+            more = more or len(late) == limit
             if not rows:
-                return Found(high=low, more=more, note=note)
-            items = await self._items(plan, rows[:limit]) if self._selection.payload == "rows" else ()
-            count = min(len(rows), limit)
-            return Found(high=plan.cursor_of(rows[count - 1]), items=items, count=count, more=more, note=note)
+                return Found(high=low, more=more, note=note, remember=pieces)
+            items = await self._items(plan, rows) if self._selection.payload == "rows" else ()
+            marks = self._late.marks(plan, rows)
+            return Found(
+                high=high, items=items, count=len(rows), fingerprints=marks, more=more, note=note, remember=pieces
+            )
+
+    async def _new(
+        self, plan: Plan, position: tuple[Any, ...], limit: int
+    ) -> tuple[Sequence[Sequence[Any]], bool, str | None]:
+        """Return the rows above a position, whether there are more, and what keeps others from being found."""
+        if limit <= 0:
+            return (), True, None
+        cut_short = self._edge is not None
+        rows = await self._above(plan, position, limit + 1)
+        await self._check_order(plan, position, rows)
+        note = await self._note(plan, position, found=bool(rows))
+        if len(rows) > limit:
+            return rows[:limit], True, note
+        # While rows were read up to an edge from before, more may have come.
+        self._edge = None
+        await self._checks.look_for_nulls(plan)
+        return rows, cut_short, note
 
     async def latest(self) -> Baseline:
         """Return the cursor of the last row that a poll would deliver now."""
         async with self._checked_plan() as plan:
             rows = await self._last(plan)
             if not rows:
-                return Baseline(cursor=None)
+                return await self._baseline(plan, None)
             plan.check_found(rows[0])
-            return Baseline(cursor=tuple(rows[0]))
+            return await self._baseline(plan, tuple(rows[0]))
+
+    async def _baseline(self, plan: Plan, cursor: Cursor) -> Baseline:
+        """Return a baseline that names the rows of its window."""
+        window = self._late.window(plan, cursor or ())
+        marks = [mark async for rows in window for mark in self._late.marks(plan, rows)]
+        return Baseline(cursor=cursor, fingerprints=marks, remember=self._late.forgotten())
+
+    def in_window(self, high: Cursor, low: Cursor) -> bool:
+        """Whether a batch that ended at ``high`` may hold rows that a poll from ``low`` reads again."""
+        if not self.lateness or not isinstance(low, tuple) or not low:
+            return False
+        if not isinstance(high, tuple) or not high:
+            return True
+        start = window_start(low[0], self.lateness)
+        return start is None or bool(high[0] >= start)
 
     async def at(self, cursor: Cursor) -> Baseline:
         """Return the baseline for a start that a user gave: one value, or a list of them.
@@ -117,7 +151,7 @@ class SqlRowSource(Source):
         :raises SourceError: when a value cannot be read as one of its column.
         """
         async with self._checked_plan() as plan:
-            return Baseline(cursor=plan.parse_start(cursor))
+            return await self._baseline(plan, plan.parse_start(cursor))
 
     async def aclose(self) -> None:
         """Give the reader back."""

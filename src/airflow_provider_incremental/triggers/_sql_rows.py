@@ -59,6 +59,8 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
         default it is waited for until it ends, and shown in the watermark's status.
     :param settle: seconds (default 1) that a poll stays behind the database's clock, where the first cursor column is
         a timestamp. With ``visibility="none"`` give the longest time that a writing transaction takes.
+    :param lateness: how far behind the watermark each poll reads again, for rows that appear late (default 0): seconds
+        where the cursor begins with a time, units where it begins with a number. No row comes again for that.
     :param timezone: the zone whose wall clock a first cursor column without zone holds, such as ``"Asia/Kolkata"``; by
         default the database's own.
     :param listen: a channel of PostgreSQL's: its notifications wake the trigger at once, and polls stay the safety net.
@@ -99,6 +101,7 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
         visibility: Visibility | None = None,
         max_hold: Seconds | None = None,
         settle: Seconds = 1,
+        lateness: Seconds = 0,
         timezone: str | None = None,
         listen: str | None = None,
         removals: bool = False,
@@ -120,6 +123,7 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
             visibility=visibility,
             max_hold=None if max_hold is None else as_seconds("max_hold", max_hold),
             settle=as_seconds("settle", settle),
+            lateness=as_seconds("lateness", lateness),
             timezone=timezone,
         )
         self.removals = check_removals(

@@ -62,6 +62,8 @@ QUERY = {"sql": "SELECT * FROM orders", "cursor": ["updated_at", "id"], "unique"
         (TABLE | {"visibility": "all"}, "visibility='all' cannot be used; give one of 'committed', 'none'"),
         (TABLE | {"max_hold": -1}, "max_hold=-1 cannot be used; give a number of seconds"),
         (TABLE | {"max_hold": 1, "visibility": "none"}, "max_hold=1 cannot be used; with visibility='none'"),
+        (TABLE | {"lateness": -1}, "lateness=-1 cannot be used; give a number of seconds"),
+        (TABLE | {"lateness": 1, "payload": "range"}, "lateness=1 cannot be used; a range has bounds"),
         (TABLE | {"payload": "row"}, "payload='row' cannot be used; give one of 'rows', 'range'"),
         (TABLE | {"max_rows": 0}, "max_rows=0 cannot be used"),
         (TABLE | {"max_rows": True}, "max_rows=True"),

@@ -1,0 +1,118 @@
+"""Rows that appeared late, behind the watermark: a window of it is read again, and what was delivered is left out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from airflow_provider_incremental.core.batch import FINGERPRINT_BYTES
+from airflow_provider_incremental.core.source import Memory, Pieces
+from airflow_provider_incremental.core.values import dumps, loads
+from airflow_provider_incremental.sources.sql_arguments import SqlSelection
+from airflow_provider_incremental.sources.sql_keyset import edge_parameters, low_parameters
+from airflow_provider_incremental.sources.sql_plan import Plan
+from airflow_provider_incremental.sources.sql_readers import SqlReader
+
+__all__ = ["LateRows", "window_start"]
+
+_PAGE = 2000
+_PIECE = "lateness"
+_OFF = b"off"
+
+
+def window_start(value: Any, lateness: float) -> Any:
+    """Return where a window begins that reaches back from a value; None where nothing lies before it.
+
+    :param lateness: seconds before a time, units below a number.
+
+    >>> window_start(dt.datetime(2026, 1, 31, 12), 60)
+    datetime.datetime(2026, 1, 31, 11, 59)
+    """
+    if isinstance(value, str):
+        began = dt.datetime.fromisoformat(value) - dt.timedelta(seconds=lateness)
+        # Without a fraction it sorts before every text of its second.
+        return began.replace(tzinfo=None, microsecond=0).isoformat(sep=value[10:11] or " ")
+    try:
+        if isinstance(value, dt.datetime):
+            return value - dt.timedelta(seconds=lateness)
+        if isinstance(value, dt.date):
+            return value - dt.timedelta(days=math.ceil(lateness / 86400))
+    except OverflowError:
+        return None
+    if isinstance(value, Decimal):
+        return value - Decimal(repr(lateness))
+    return value - (math.ceil(lateness) if isinstance(value, int) else lateness)
+
+
+class LateRows:
+    """Finds rows at or below a position that were not delivered.
+
+    Fingerprints are kept since lateness was given: what lies at or below the position of that time was delivered.
+    """
+
+    def __init__(self, *, reader: SqlReader, selection: SqlSelection) -> None:
+        self._reader = reader
+        self._selection = selection
+        self._known = False
+        self._floor: tuple[Any, ...] = ()
+
+    async def begin(self, memory: Memory, position: tuple[Any, ...], seen: Collection[bytes]) -> Pieces:
+        """Learn, once a process, since when fingerprints are kept; return what to remember of it."""
+        if self._known:
+            return {}
+        kept = dict(await memory.read(prefix=_PIECE, limit=1)).get(_PIECE)
+        if not self._selection.lateness:
+            self._known = True
+            return {} if kept in (None, _OFF) else {_PIECE: _OFF}
+        if kept is not None and kept != _OFF:
+            self._known, self._floor = True, tuple(loads(kept.decode()))
+            return {}
+        # The row at the position has its fingerprint when they were kept all along.
+        self._floor = () if kept is None and self._mark(position) in seen else position
+        return {_PIECE: dumps(self._floor).encode()}
+
+    def forgotten(self) -> Pieces:
+        """Return what a baseline remembers: it names every row of its window."""
+        return {_PIECE: dumps(()).encode()} if self._selection.lateness else {}
+
+    def marks(self, plan: Plan, rows: Iterable[Sequence[Any]]) -> list[bytes]:
+        """Return the fingerprint of each row: of its cursor, so that a changed row is another one."""
+        if not self._selection.lateness:
+            return []
+        return [self._mark(plan.cursor_of(row)) for row in rows]
+
+    def _mark(self, cursor: tuple[Any, ...]) -> bytes:
+        return hashlib.blake2b(dumps(cursor).encode(), digest_size=FINGERPRINT_BYTES).digest()
+
+    async def unseen(
+        self, plan: Plan, position: tuple[Any, ...], limit: int, seen: Collection[bytes]
+    ) -> list[Sequence[Any]]:
+        """Return rows of the window that were not delivered, in order, at most so many."""
+        late: list[Sequence[Any]] = []
+        async for rows in self.window(plan, position):
+            marks = self.marks(plan, rows)
+            late += [row for row, mark in zip(rows, marks, strict=True) if mark not in seen]
+            if len(late) >= limit:
+                break
+        return late[:limit]
+
+    async def window(self, plan: Plan, position: tuple[Any, ...]) -> AsyncGenerator[Sequence[Sequence[Any]], None]:
+        """Yield the rows of the window that ends at a position, the position's own among them, page by page."""
+        if not self._selection.lateness or len(position) < len(plan.cursor) or plan.shape.empty:
+            return
+        start = window_start(position[0], self._selection.lateness)
+        after = () if start is None else (start,)
+        if len(self._floor) == len(plan.cursor) and (start is None or self._floor[0] >= start):
+            after = self._floor
+        while True:
+            statement = plan.keyset.above(len(after), _PAGE, "cursor")
+            given = {**self._selection.parameters, **low_parameters(after), **edge_parameters(position)}
+            rows = await self._reader.fetch(statement, given)
+            yield rows
+            if len(rows) < _PAGE:
+                return
+            after = plan.cursor_of(rows[-1])
