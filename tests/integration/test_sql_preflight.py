@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
 from airflow_provider_incremental.sources.sql_postgres import PostgresReader
 from airflow_provider_incremental.sources.sql_preflight import MANY_ROWS, Preflight, advice, preflight
+from airflow_provider_incremental.sources.sql_source import SqlSource
 from airflow_provider_incremental.testing.fakes import FakeClock
 from tests.integration.sql_stage import NOON, Database, answering, arguments_of, make_orders, order
 
@@ -234,3 +235,15 @@ async def test_whether_open_transactions_can_be_seen_is_told(watched_postgres: D
         assert told in message(found, "visibility")
     await reader.aclose()
     watched_postgres.execute("DROP OWNED BY blinded", "DROP USER blinded")
+
+
+async def test_the_status_of_a_watermark_has_the_advice(watched_postgres: Database) -> None:
+    """As long as there is nothing more urgent to note."""
+    make_orders(watched_postgres)
+    fill(watched_postgres)
+    selection = check_sql_arguments(table="orders", cursor=["updated_at", "id"], visibility="none")
+    source = SqlSource(reader=watched_postgres.reader(), conn_id="shop", selection=selection)
+    for _ in range(2):
+        found = await source.poll(None, 10, frozenset())
+        assert found.note is not None
+        assert "each poll reads and sorts the whole table" in found.note
