@@ -208,6 +208,17 @@ async def test_keys_of_any_kind(watched: Database, watching: Start, kind: str) -
     assert sorted(found) == sorted(tuple(map(str, key)) for key in going)
 
 
+async def test_a_row_that_is_not_meant_any_more_is_gone(watched: Database, watching: Start) -> None:
+    """What does not meet the condition is not watched."""
+    make_orders(watched)
+    watched.insert("orders", [order(1, name="open"), order(2, name="open")])
+    shop = watching(removals=True, primary_key="id", where="name = :state", parameters={"state": "open"})
+    await shop.live(20)
+    watched.execute("UPDATE orders SET name = 'closed' WHERE id = 2")
+    await shop.live(20)
+    assert await shop.removed() == [{"id": 2}]
+
+
 async def test_a_key_that_only_the_database_takes_for_another(mysql_database: str) -> None:
     """Where 'a' equals 'A', a row that is spelt anew is not gone."""
     database = Database(mysql_database)
