@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     release = tuple(int(part) for part in version("apache-airflow").split(".")[:2])
     triggerers = options.triggerers or (2 if release >= (3, 2) else 1)
     try:
-        with staged(triggerers=triggerers, keep=options.keep) as stage:
+        with staged(triggerers=triggerers, keep=options.keep, through_api=options.store == "api") as stage:
             run = _Run(stage, seed)
             run.begin()
             run.suffer(kinds, minutes=options.minutes, every=options.every)
@@ -196,6 +196,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--every", type=float, default=6, help="seconds between two faults, on average (default 6)")
     parser.add_argument("--only", action="append", help="only faults whose name has this in it; may be repeated")
     parser.add_argument("--triggerers", type=int, help="how many (default: 2, and 1 before Airflow 3.2)")
+    parser.add_argument(
+        "--store", choices=("direct", "api"), default="direct", help="how triggers and tasks reach it (default direct)"
+    )
     parser.add_argument("--keep", type=Path, help="folder for the logs and the journal")
     parser.add_argument("--json", metavar="FILE", type=Path, required=True, help="where the figures go")
     return parser

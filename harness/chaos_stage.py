@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -85,9 +86,10 @@ class Stage:
 
 
 @contextmanager
-def staged(*, triggerers: int, keep: Path | None = None) -> Iterator[Stage]:
+def staged(*, triggerers: int, keep: Path | None = None, through_api: bool = False) -> Iterator[Stage]:
     """Start everything, and end it with the context.
 
+    :param through_api: let the api-server alone know the store's database, and everybody else reach it there.
     :param keep: where to leave the logs and the journal.
     """
     with ExitStack() as stack:
@@ -110,13 +112,15 @@ def staged(*, triggerers: int, keep: Path | None = None) -> Iterator[Stage]:
         s3_behind = replace(s3, endpoint=f"http://127.0.0.1:{network.port}")
 
         _prepare(source, store, s3)
+        behind = _connection(store_behind, "incremental")
         airflow = AirflowDeployment(
             metadata.create_database("airflow"),
             triggerers=triggerers,
+            of_component={"api-server": {"AIRFLOW__INCREMENTAL__API_STORE": behind}} if through_api else {},
             environment={
                 "AIRFLOW_CONN_AWS_DEFAULT": s3_behind.airflow_connection(),
                 "AIRFLOW_CONN_SHOP": _connection(source_behind, "shop"),
-                "AIRFLOW_CONN_INCREMENTAL_STORE": _connection(store_behind, "incremental"),
+                "AIRFLOW_CONN_INCREMENTAL_STORE": behind,
                 "AIRFLOW__INCREMENTAL__STORE": "conn:incremental_store",
                 "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
                 "AIRFLOW__CORE__PARALLELISM": "6",
@@ -126,6 +130,8 @@ def staged(*, triggerers: int, keep: Path | None = None) -> Iterator[Stage]:
         )
         shutil.copytree(_DAGS, airflow.dags, dirs_exist_ok=True)
         airflow.program("airflow-incremental", "db", "upgrade")
+        if through_api:
+            airflow.env["AIRFLOW_CONN_INCREMENTAL_STORE"] = _api_of(airflow)
         stack.enter_context(airflow)
         stack.callback(_leave, keep, airflow.home, home)  # before the home is removed
         yield Stage(
@@ -148,6 +154,11 @@ def _prepare(source: DatabaseServer, store: DatabaseServer, s3: S3Server) -> Non
 
 def _connection(server: DatabaseServer, database: str) -> str:
     return server.url_of(database).replace("postgresql://", "postgres://")
+
+
+def _api_of(airflow: AirflowDeployment) -> str:
+    parts = {"conn_type": "http", "schema": "http", "host": "127.0.0.1", "port": airflow.ports["api"]}
+    return json.dumps(parts | {"login": "chaos", "password": "chaos"})
 
 
 def _leave(keep: Path | None, airflow: Path, home: Path) -> None:
