@@ -11,7 +11,7 @@ from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus, DeadBatch, JournalEntry
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 
-__all__ = ["RETURNS_WITHIN", "ConsumerStart", "Selector", "WatermarkStore"]
+__all__ = ["CLOCK_TOLERANCE", "RETURNS_WITHIN", "ConsumerStart", "Selector", "WatermarkStore"]
 
 ConsumerStart = Literal["earliest", "latest"]
 """Where a consumer that the store has never met begins: with every batch in the log, or with those still to come."""
@@ -19,6 +19,10 @@ ConsumerStart = Literal["earliest", "latest"]
 RETURNS_WITHIN = 7 * 86400.0
 """Seconds in which a consumer that was seen is expected again: long enough for a weekly DAG, or one that is broken over
 a weekend. Nobody is called for one that is not: it was renamed or deleted, most likely. What waits for it stays."""
+
+CLOCK_TOLERANCE = 300.0
+"""Seconds by which a lease or a confirmation may be stamped later than now. One that is stamped later still is of a
+time when the clock was ahead, and counts for nothing: else a batch would be kept from everybody until that time."""
 
 
 @dataclass(frozen=True, slots=True)

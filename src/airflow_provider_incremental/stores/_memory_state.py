@@ -10,7 +10,7 @@ from typing import Any, Literal
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch
 from airflow_provider_incremental.core.errors import LeaseLostError, StoreError
 from airflow_provider_incremental.core.source import Pieces
-from airflow_provider_incremental.core.store import RETURNS_WITHIN, ConsumerStart
+from airflow_provider_incremental.core.store import CLOCK_TOLERANCE, RETURNS_WITHIN, ConsumerStart
 from airflow_provider_incremental.core.upkeep import ConsumerStatus
 from airflow_provider_incremental.core.values import dumps, loads
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watermark, WatermarkKey, WatermarkStatus
@@ -24,18 +24,26 @@ class Work:
     holder: str
     attempt: int
     lease_until: dt.datetime
+    stamped_at: dt.datetime
     error: str | None = None
 
     def held(self, now: dt.datetime) -> bool:
-        return self.state == "claimed" and self.lease_until > now
+        return self.state == "claimed" and not self._over(now)
 
     def free(self, now: dt.datetime) -> bool:
-        return self.state in ("claimed", "released") and self.lease_until <= now
+        return self.state in ("claimed", "released") and self._over(now)
 
-    def give_back(self, error: str | None, until: dt.datetime, *, dead: bool) -> None:
+    def lasts(self, seconds: float, now: dt.datetime) -> None:
+        self.lease_until, self.stamped_at = now + dt.timedelta(seconds=seconds), now
+
+    def give_back(self, error: str | None, retry_after: float, now: dt.datetime, *, dead: bool) -> None:
         self.state = "dead" if dead else "released"
         self.attempt -= error is None
-        self.error, self.lease_until = error, until
+        self.error = error
+        self.lasts(retry_after, now)
+
+    def _over(self, now: dt.datetime) -> bool:
+        return self.lease_until <= now or is_ahead(self.stamped_at, now)
 
 
 @dataclass(slots=True)
@@ -65,9 +73,10 @@ class Consumer:
         mine = work is not None and work.state == "claimed" and work.holder == holder
         return self.wants(batch) and (work is None or work.free(now)) and not mine
 
-    def take(self, batch: Batch, holder: str, until: dt.datetime) -> Work:
+    def take(self, batch: Batch, holder: str, lease: float, now: dt.datetime) -> Work:
         before = self.work.get(batch.seq)
-        work = self.work[batch.seq] = Work("claimed", holder, before.attempt + 1 if before else 1, until)
+        work = self.work[batch.seq] = Work("claimed", holder, before.attempt + 1 if before else 1, now, now)
+        work.lasts(lease, now)
         return work
 
 
@@ -168,7 +177,7 @@ class Record:
         if dead_only:
             before = {seq for seq in before if seq in known.work and known.work[seq].state == "dead"}
         if before and min(before) <= known.start_seq:
-            skipped = Work("acknowledged", "before the start", 0, now)
+            skipped = Work("acknowledged", "before the start", 0, now, now)
             for seq in self.log.keys() & set(range(min(before), known.start_seq + 1)):
                 known.work.setdefault(seq, replace(skipped))
             known.start_seq = min(before) - 1
@@ -219,6 +228,10 @@ def firsts(wanted: Sequence[tuple[Logged, Consumer]], holder: str) -> list[tuple
     return list(of_key.values())
 
 
+def is_ahead(stamp: dt.datetime, now: dt.datetime) -> bool:
+    return (stamp - now).total_seconds() > CLOCK_TOLERANCE
+
+
 def copied(value: Any) -> Any:
     return loads(dumps(value))
 
@@ -261,7 +274,7 @@ def is_due(record: Record, batch: Batch, redeliver_after: float, now: dt.datetim
         return False
     if batch.announced_at is None:
         return not record.settled(batch, now)
-    if batch.announced_at > now - dt.timedelta(seconds=redeliver_after):
+    if now - dt.timedelta(seconds=redeliver_after) < batch.announced_at and not is_ahead(batch.announced_at, now):
         return False
     return any(consumer.can_take(batch, now) and not consumer.holds_any(now) for consumer in record.returning(now))
 

@@ -34,7 +34,7 @@ class MemoryUpkeep:
             for each, known in self._wanted(selector, consumer):
                 work = known.work.get(each.batch.seq)
                 if work is not None and work.attempt >= max_attempts and work.free(now):
-                    work.give_back(work.error or CRASHED, now, dead=True)
+                    work.give_back(work.error or CRASHED, 0.0, now, dead=True)
                     known.seen_at = now
                     buried.append(_dead(each, consumer, known))
         return buried

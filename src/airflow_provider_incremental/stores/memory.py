@@ -7,7 +7,6 @@ holds a reference into the store. One lock makes each operation one transaction,
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -182,7 +181,7 @@ class MemoryStore(MemoryUpkeep, OnceInMemory):
             for each, known in firsts(wanted, holder) if ordered else wanted:
                 batch = each.batch
                 if batch_id in (None, batch.id) and known.can_take(batch, now, holder):
-                    work = known.take(batch, holder, now + dt.timedelta(seconds=lease))
+                    work = known.take(batch, holder, lease, now)
                     return Claim(
                         batch=each.listed(with_items=True),
                         consumer=consumer,
@@ -198,7 +197,7 @@ class MemoryStore(MemoryUpkeep, OnceInMemory):
             work = self._work(claim)
             if work is None or work.state != "claimed":
                 raise lost(claim)
-            work.lease_until = self._clock.now() + dt.timedelta(seconds=lease)
+            work.lasts(lease, self._clock.now())
             return replace(claim, lease_until=work.lease_until)
 
     async def acknowledge(self, claim: Claim) -> None:
@@ -217,7 +216,7 @@ class MemoryStore(MemoryUpkeep, OnceInMemory):
         with self._lock:
             work, now = self._work(claim), self._clock.now()
             if work is not None and work.state == "claimed":
-                work.give_back(error, now + dt.timedelta(seconds=retry_after), dead=dead)
+                work.give_back(error, retry_after, now, dead=dead)
             if dead and (consumer := self._consumer(claim)):
                 consumer.seen_at = now
 

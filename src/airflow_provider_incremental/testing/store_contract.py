@@ -19,6 +19,7 @@ import pytest
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.testing._announcements import AnnouncementTests
 from airflow_provider_incremental.testing._batches import BatchTests
+from airflow_provider_incremental.testing._clocks import ClockTests
 from airflow_provider_incremental.testing._commits import CommitTests
 from airflow_provider_incremental.testing._consumers import ConsumerTests
 from airflow_provider_incremental.testing._failures import FailureTests
@@ -44,6 +45,7 @@ class WatermarkStoreContract(
     AnnouncementTests,
     ConsumerTests,
     LeaseTests,
+    ClockTests,
     FailureTests,
     UpkeepTests,
 ):

@@ -10,6 +10,7 @@ from sqlalchemy.sql.dml import Insert
 
 from airflow_provider_incremental.stores.sql.dialects import Dialect
 from airflow_provider_incremental.stores.sql.statements import (
+    AHEAD,
     CLAIM_OF_BATCH,
     FOR_CONSUMERS,
     MOST,
@@ -25,7 +26,10 @@ from airflow_provider_incremental.stores.sql.tables import UtcDateTime, batches,
 w, b, c, k = watermarks.c, batches.c, consumers.c, claims.c
 _bind = sa.bindparam
 _batch_and_claim = batches.outerjoin(claims, CLAIM_OF_BATCH)
-FREE = sa.or_(k.state.is_(None), sa.and_(k.state.in_(("claimed", "released")), k.lease_until <= NOW))
+FREE = sa.or_(
+    k.state.is_(None),
+    sa.and_(k.state.in_(("claimed", "released")), sa.or_(k.lease_until <= NOW, k.claimed_at > AHEAD)),
+)
 # A holder whose lease ran out unnoticed still has the batch in its hands: it would process it a second time.
 _NOT_MINE = sa.or_(k.state.is_(None), k.state != "claimed", k.holder != _bind("claimer"))
 
@@ -59,7 +63,7 @@ def select_waiting(watermark_count: int, *, held_too: bool) -> sa.sql.Select[Any
     for number in range(watermark_count):
         done: sa.sql.elements.BindParameter[Any] = _bind(f"done{number}")
         rows = (
-            sa.select(*batch_columns, k.state, k.holder, k.attempt, k.lease_until)
+            sa.select(*batch_columns, k.state, k.holder, k.attempt, k.lease_until, k.claimed_at)
             .select_from(batch_and_claim_above(done))
             .where(
                 b.watermark_id == _bind(f"watermark{number}"),
@@ -97,13 +101,14 @@ TAKE_OVER = (
     .values(state="claimed", holder=_bind("taker"), attempt=k.attempt + 1, claimed_at=NOW, lease_until=_until)
 )
 SELECT_ITEMS = sa.select(b.id, PAYLOAD).where(THIS_LOG, b.seq == _bind("seq_"))
-RENEW = sa.update(claims).where(_held_by, k.state == "claimed").values(lease_until=_until)
+RENEW = sa.update(claims).where(_held_by, k.state == "claimed").values(lease_until=_until, claimed_at=NOW)
 RELEASE = (
     sa.update(claims)
     .where(_held_by, k.state == "claimed")
     .values(
         state=_bind("becomes"),
         lease_until=_until,
+        claimed_at=NOW,
         attempt=k.attempt - _bind("uncounted", type_=sa.Integer()),
         last_error=_bind("error"),
     )

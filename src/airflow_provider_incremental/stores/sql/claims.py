@@ -65,8 +65,9 @@ class Claims:
 
     async def renew(self, claim: Claim, lease: float) -> Claim:
         """See the protocol."""
-        until = await self._now() + dt.timedelta(seconds=lease)
-        values = _names(claim) | {"until": until}
+        now = await self._now()
+        until = now + dt.timedelta(seconds=lease)
+        values = _names(claim) | {"now": now, "until": until}
 
         async def work(connection: AsyncConnection) -> int:
             return (await connection.execute(claim_statements.RENEW, values)).rowcount
@@ -116,7 +117,7 @@ class Claims:
     async def pending(self, selector: Selector, consumer: str, limit: int, *, free: bool) -> list[Batch]:
         """See the protocol."""
         subscriptions = await self._behind(selector, consumer)
-        asked = {"consumer": consumer, "most": limit, "now": await self._now(), "claimer": ""}
+        asked = {"consumer": consumer, "most": limit, "claimer": "", **statements.at(await self._now())}
 
         async def work(connection: AsyncConnection) -> list[tuple[WatermarkKey, Any]]:
             return await _oldest(connection, subscriptions, asked, held_too=not free)
@@ -153,7 +154,7 @@ class Claims:
         if not subscriptions:
             return []
         now = await self._now()
-        asked = {"consumer": consumer, "now": now, "claimer": holder}
+        asked = {"consumer": consumer, "claimer": holder, **statements.at(now)}
 
         async def work(connection: AsyncConnection) -> list[tuple[WatermarkKey, Any]]:
             if ordered:
@@ -180,7 +181,8 @@ class Claims:
                 changed = await connection.execute(self._insert, _new_claim(row, consumer, holder, now, until))
             else:
                 changed = await connection.execute(
-                    claim_statements.TAKE_OVER, _as_read(row, consumer) | {"taker": holder, "now": now, "until": until}
+                    claim_statements.TAKE_OVER,
+                    _as_read(row, consumer) | {"taker": holder, "until": until, **statements.at(now)},
                 )
             if not changed.rowcount:
                 return None
@@ -225,7 +227,12 @@ def _firsts(found: list[tuple[WatermarkKey, Any]], holder: str, now: dt.datetime
     for key, row in found:
         if row.state != "claimed" or row.holder != holder:
             first.setdefault(key, row)
-    return [(key, row) for key, row in first.items() if row.state is None or row.lease_until <= now]
+    return [(key, row) for key, row in first.items() if row.state is None or _is_over(row, now)]
+
+
+def _is_over(row: Any, now: dt.datetime) -> bool:
+    """Whether a lease, or a time to wait, has ended, or is of a time when the clock was ahead."""
+    return bool(row.lease_until <= now or row.claimed_at > statements.at(now)["ahead"])
 
 
 async def advance(connection: AsyncConnection, key: WatermarkKey, consumer: str) -> None:

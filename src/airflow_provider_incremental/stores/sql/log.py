@@ -11,13 +11,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from airflow_provider_incremental.core.batch import Batch, SeenBatch, inlined
 from airflow_provider_incremental.core.store import RETURNS_WITHIN
 from airflow_provider_incremental.core.watermark import WatermarkKey
-from airflow_provider_incremental.stores.sql import statements
+from airflow_provider_incremental.stores.sql import due_statements, statements
 from airflow_provider_incremental.stores.sql.codec import batches_from, seen_from
 from airflow_provider_incremental.stores.sql.database import Database
 
 __all__ = ["Log"]
 
 _AFTER_ALL = 2**62
+_CONSUMERS_A_STATEMENT = 100
 
 
 class Log:
@@ -29,7 +30,7 @@ class Log:
     def __init__(self, *, database: Database, now: Callable[[], Awaitable[dt.datetime]]) -> None:
         self._database = database
         self._now = now
-        self._unconfirmed = statements.select_unconfirmed(database.dialect)
+        self._unconfirmed = due_statements.select_unconfirmed(database.dialect)
 
     async def due(
         self, key: WatermarkKey, redeliver_after: float, skip: Collection[int], inline_bytes: int, limit: int
@@ -38,13 +39,14 @@ class Log:
         now = await self._now()
         # Skipped ones may come first in either list, so as many more are asked for.
         asked = {"watermark": key.id, "most": limit + len(skip), **_seen(now)}
-        again = asked | {"now": now, "announced_before": now - dt.timedelta(seconds=redeliver_after)}
+        again = asked | statements.at(now) | {"announced_before": now - dt.timedelta(seconds=redeliver_after)}
 
         async def work(connection: AsyncConnection) -> tuple[list[Any], dict[str, str]]:
             rows = list(await connection.execute(self._unconfirmed, asked))
-            for consumer in await connection.execute(statements.SELECT_LAGGING, asked):
-                waits = again | {"consumer": consumer.consumer, "done": consumer.done_seq}
-                rows += await connection.execute(statements.SELECT_UNACKNOWLEDGED, waits)
+            lagging = await _without_lease(connection, again)
+            for part in statements.in_parts(lagging):
+                waits = {"lagging": [each.consumer for each in part], "done": min(each.done_seq for each in part)}
+                rows += await connection.execute(due_statements.SELECT_UNACKNOWLEDGED, again | waits)
             found = {row.seq: row for row in rows if row.seq not in skip}
             due = [found[seq] for seq in sorted(found)[:limit]]
             chosen = inlined((row.items_bytes for row in due), inline_bytes)
@@ -106,6 +108,18 @@ class Log:
 
 def _seen(now: dt.datetime) -> dict[str, Any]:
     return {"seen_after": now - dt.timedelta(seconds=RETURNS_WITHIN)}
+
+
+async def _without_lease(connection: AsyncConnection, asked: dict[str, Any]) -> list[Any]:
+    """Return the consumers that have not finished everything and hold nothing: those that have to be called."""
+    lagging = (await connection.execute(due_statements.SELECT_LAGGING, asked)).all()
+    holding: set[str] = set()
+    for part in statements.in_parts(lagging, _CONSUMERS_A_STATEMENT):
+        names = {f"consumer{number}": each.consumer for number, each in enumerate(part)}
+        edges = {f"done{number}": each.done_seq for number, each in enumerate(part)}
+        rows = await connection.execute(due_statements.select_holding(len(part)), asked | names | edges)
+        holding.update(row.consumer for row in rows)
+    return [each for each in lagging if each.consumer not in holding]
 
 
 async def _payloads(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, str]:

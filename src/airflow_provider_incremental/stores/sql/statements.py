@@ -6,6 +6,7 @@ Bound names that are also columns' names carry an underscore, since SQLAlchemy k
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.sql.dml import Insert
 
+from airflow_provider_incremental.core.store import CLOCK_TOLERANCE
 from airflow_provider_incremental.stores.sql.dialects import Dialect
 from airflow_provider_incremental.stores.sql.tables import (
     UtcDateTime,
@@ -25,7 +27,7 @@ from airflow_provider_incremental.stores.sql.tables import (
     watermarks,
 )
 
-__all__ = ["asset_hash", "batch_columns", "in_parts", "watermark_columns"]
+__all__ = ["asset_hash", "at", "batch_columns", "in_parts", "watermark_columns"]
 
 T = TypeVar("T")
 _LONGEST_LIST = 500
@@ -33,7 +35,13 @@ _LONGEST_LIST = 500
 w, b, c, k = watermarks.c, batches.c, consumers.c, claims.c
 _bind = sa.bindparam
 NOW = sa.bindparam("now", type_=UtcDateTime())
+AHEAD = sa.bindparam("ahead", type_=UtcDateTime())
 MOST = sa.bindparam("most", type_=sa.Integer())
+
+
+def at(now: dt.datetime) -> dict[str, dt.datetime]:
+    """Return what statements bind that look at leases: NOW, and AHEAD, which no clock shows yet unless it is wrong."""
+    return {"now": now, "ahead": now + dt.timedelta(seconds=CLOCK_TOLERANCE)}
 
 
 def asset_hash(asset_name: str) -> str:
@@ -187,9 +195,9 @@ def rewind(*, reread: bool, rewatch: bool) -> sa.sql.Update:
 CONFIRM = sa.update(batches).where(THIS_LOG, b.seq.in_(_bind("seqs", expanding=True))).values(announced_at=NOW)
 _told = sa.select(w.announced_seq).where(w.id == _bind("watermark")).scalar_subquery()
 _anybody, _waiting, _finished = consumers.alias("anybody"), consumers.alias("waiting"), claims.alias("finished")
-_SEEN_AFTER = _bind("seen_after", type_=UtcDateTime())
+SEEN_AFTER = _bind("seen_after", type_=UtcDateTime())
 _somebody_is_known = sa.exists().where(
-    _anybody.c.watermark_id == _bind("watermark"), _anybody.c.last_seen_at > _SEEN_AFTER
+    _anybody.c.watermark_id == _bind("watermark"), _anybody.c.last_seen_at > SEEN_AFTER
 )
 _has_finished = (
     sa.exists()
@@ -203,11 +211,11 @@ _has_finished = (
 )
 _somebody_waits = (
     sa.exists()
-    .where(_waiting.c.watermark_id == _bind("watermark"), _waiting.c.last_seen_at > _SEEN_AFTER, ~_has_finished)
+    .where(_waiting.c.watermark_id == _bind("watermark"), _waiting.c.last_seen_at > SEEN_AFTER, ~_has_finished)
     .correlate(batches)
 )
 _nobody_waits = sa.and_(_somebody_is_known, ~_somebody_waits)
-_settled = sa.and_(b.seq <= _told, _nobody_waits)
+SETTLED = sa.and_(b.seq <= _told, _nobody_waits)
 CONFIRM_SETTLED = (
     sa.update(batches)
     # The number is bound: of a backlog that was never announced, no database then looks at a single batch.
@@ -230,47 +238,6 @@ BEGIN_ANNOUNCEMENT = (
     )
 )
 SELECT_ANNOUNCED = sa.select(w.announced_at, w.announced_seq).where(w.id == _bind("watermark"))
-
-
-def select_unconfirmed(dialect: Dialect) -> sa.sql.Select[Any]:
-    """Read what was never confirmed, by the index on it and in its order: nothing is sorted, nothing is skipped."""
-    rows = sa.select(*batch_columns).where(THIS_LOG, b.announced_at.is_(None), FOR_CONSUMERS, ~_settled)
-    # All of these are NULL. One database knows no order of the index without them, the other one none with them.
-    order = [b.seq] if dialect.null_is_constant else [b.announced_at, b.seq]
-    # MariaDB takes the primary key while its statistics know of no announced batch.
-    hint = "FORCE INDEX (ix_asset_watermark_batches_unannounced)"
-    return rows.order_by(*order).limit(MOST).with_hint(batches, hint, "mysql")
-
-
-SELECT_LAGGING = (
-    sa.select(c.consumer, c.done_seq)
-    .select_from(consumers.join(watermarks, w.id == c.watermark_id))
-    .where(c.watermark_id == _bind("watermark"), c.done_seq < w.last_seq, c.last_seen_at > _SEEN_AFTER)
-)
-# Of another alias, and with nothing but what is bound: it is looked up once, before any batch is.
-_held = claims.alias("held")
-_holds_a_lease = sa.exists().where(
-    _held.c.watermark_id == _bind("watermark"),
-    _held.c.consumer == _bind("consumer"),
-    _held.c.seq > _bind("done"),
-    _held.c.state == "claimed",
-    _held.c.lease_until > NOW,
-)
-SELECT_UNACKNOWLEDGED = (
-    sa.select(*batch_columns)
-    .select_from(batch_and_claim_above(_bind("done")))
-    .where(
-        THIS_LOG,
-        b.seq > _bind("done"),
-        b.announced_at <= _bind("announced_before", type_=UtcDateTime()),
-        FOR_CONSUMERS,
-        UNFINISHED,
-        sa.or_(k.state.is_(None), k.lease_until <= NOW),  # what failed may have to wait before it is tried again
-        ~_holds_a_lease,
-    )
-    .order_by(b.seq)
-    .limit(MOST)
-)
 SELECT_PAYLOADS = sa.select(b.id, PAYLOAD).where(b.id.in_(_bind("ids", expanding=True)))
 SELECT_SEEN = (
     sa.select(b.seq, b.high, b.fingerprints)

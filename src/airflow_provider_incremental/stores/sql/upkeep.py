@@ -38,14 +38,14 @@ class Upkeep:
     async def bury(self, selector: Selector, consumer: str, max_attempts: int) -> list[DeadBatch]:
         """See the protocol."""
         now = await self._now()
-        asked = _asset(selector) | {"consumer": consumer, "max_attempts": max_attempts, "now": now}
+        asked = _asset(selector) | {"consumer": consumer, "max_attempts": max_attempts, **statements.at(now)}
         rows = await self._rows(upkeep_statements.SELECT_HOPELESS, asked)
         buried = [row for row in rows if selector.matches(key_from(row)) and await self._bury(row, now)]
         return await _dead(buried, error=CRASHED, since=now)
 
     async def _bury(self, row: Any, now: dt.datetime) -> bool:
         """Set one batch aside unless somebody took it meanwhile."""
-        names = {"watermark": row.watermark_id, "consumer_": row.consumer, "now": now}
+        names = {"watermark": row.watermark_id, "consumer_": row.consumer, **statements.at(now)}
         as_read = names | {"seq_": row.seq, "attempt_": row.attempt, "holder_": row.holder, "error": CRASHED}
 
         async def work(connection: AsyncConnection) -> bool:
