@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from sqlalchemy import event
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -57,6 +58,7 @@ class Database:
         self.engine = create_engine(url)
         self._pool: Any = self.engine.pool
         self._opened = Opened(self.engine)
+        event.listen(self.engine.sync_engine, "handle_error", _give_up_read_only)
         self._spare = Spare()
         self._singles = self.engine.execution_options(**self.dialect.single_options)
         # SQLite lets one write at a time and wakes nobody who waits: within a process, writers queue here.
@@ -121,6 +123,10 @@ class Database:
             connection = await self._spare.take() or await self.engine.connect()
             try:
                 return await work(connection)
+            except DRIVER_ERRORS as error:
+                if classify(error) is Failure.READ_ONLY:
+                    await connection.invalidate()
+                raise
             finally:
                 # Nothing has to be rolled back, so this waits for nothing, and needs no task that outlives a cancel.
                 await self._spare.give(connection)
@@ -189,11 +195,17 @@ class Database:
             except DRIVER_ERRORS as error:
                 failure = classify(error)
                 lost = failure is Failure.DISCONNECTED and (repeatable or not attempt.perhaps_applied)
-                if not left or not (failure is Failure.ROLLED_BACK or lost):
+                if not left or not (failure in (Failure.ROLLED_BACK, Failure.READ_ONLY) or lost):
                     raise translated(error, self.where) from error
             await asyncio.sleep(pause)
             pause *= 3
         raise AssertionError  # the last attempt returns or raises
+
+
+def _give_up_read_only(context: Any) -> None:
+    """Have a session that takes no changes, and all that are as old, replaced: what it is was decided as it began."""
+    if classify(context.original_exception) is Failure.READ_ONLY:
+        context.is_disconnect = True
 
 
 async def _ended(closing: asyncio.Future[None]) -> None:

@@ -27,6 +27,7 @@ class Failure(Enum):
 
     ROLLED_BACK = "the database undid it: a deadlock, a lock that was not to be had"
     DISCONNECTED = "the connection was lost before the answer came"
+    READ_ONLY = "the session takes no changes: its server is a standby, or was one when the session began"
     UNAVAILABLE = "there is no connection to be had"
     NOT_MIGRATED = "a table or a column is missing"
     OTHER = "anything else"
@@ -42,7 +43,7 @@ _BY_SQLSTATE = {
     "57P01": Failure.DISCONNECTED,  # administrator's shutdown
     "57P02": Failure.DISCONNECTED,  # crash of another session
     "57P03": Failure.UNAVAILABLE,  # starting up
-    "25006": Failure.UNAVAILABLE,  # read only: a standby
+    "25006": Failure.READ_ONLY,
     "42501": Failure.OTHER,
 }
 _BY_SQLSTATE_CLASS = {
@@ -62,7 +63,8 @@ _BY_MYSQL_NUMBER = {
     2055: Failure.DISCONNECTED,
     1927: Failure.DISCONNECTED,  # killed
     1053: Failure.DISCONNECTED,  # shutting down
-    **dict.fromkeys((2002, 2003, 2005, 1040, 1044, 1045, 1049, 1129, 1130, 1203, 1226, 1290), Failure.UNAVAILABLE),
+    **dict.fromkeys((2002, 2003, 2005, 1040, 1044, 1045, 1049, 1129, 1130, 1203, 1226), Failure.UNAVAILABLE),
+    **dict.fromkeys((1290, 1792, 1836), Failure.READ_ONLY),
 }
 _BY_SQLITE_CODE = {
     sqlite3.SQLITE_BUSY: Failure.ROLLED_BACK,
@@ -106,6 +108,9 @@ def translated(error: BaseException, where: str) -> StoreError:
         folder = missing_folder(where)
         trouble = f"there is no folder {folder}, which is not made for you" if folder else _innermost(error)
         msg = f"the store {where} cannot be reached: {trouble}. Check {SETTING} and that the database is up"
+        return StoreUnavailableError(msg)
+    if failure is Failure.READ_ONLY:
+        msg = f"the store {where} takes no changes: {_innermost(error)}. Check that {SETTING} names the primary"
         return StoreUnavailableError(msg)
     if failure is Failure.ROLLED_BACK:
         msg = f"the store {where} is too busy: {_innermost(error)}. Nothing was changed; try again"
