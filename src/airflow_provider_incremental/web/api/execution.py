@@ -60,10 +60,13 @@ class Executor:
         arguments = permitted(caller, operation, await _apart(operation.decode, given, big=size > _BIG))
         if not operation.mutates:
             return await self._answer(caller, operation, arguments)
-        done_once = await _apart(_once_key, caller, name, _required(key), given, big=size > _BIG)
-        outcome = "failed"
+        required, outcome = _required(key), "failed"
         try:
-            answer = await self._done(caller, operation, arguments, done_once)
+            if operation.repeatable:
+                answer = await self._answer(caller, operation, arguments)
+            else:
+                done_once = await _apart(_once_key, caller, name, required, given, big=size > _BIG)
+                answer = await self._done(caller, operation, arguments, done_once)
             outcome = "done"
         except IncrementalError as error:
             outcome = f"refused: {type(error).__name__}"
@@ -74,8 +77,6 @@ class Executor:
         return answer
 
     async def _done(self, caller: Caller, operation: Operation, arguments: dict[str, Any], key: str) -> str:
-        if operation.repeatable:
-            return await self._answer(caller, operation, arguments)
         whole: dict[str, str] = {}
 
         async def work() -> str:
