@@ -146,6 +146,8 @@ class Upkeep:
         asked = {"watermark": key.id, "before": before_seq, "old": old, "most": limit}
 
         async def work(connection: AsyncConnection) -> int:
+            # First, so that what a replay is giving again, or has just given, is not taken for finished.
+            await connection.execute(upkeep_statements.LOCK_CONSUMERS, {"watermark": key.id})
             found = await connection.execute(upkeep_statements.SELECT_NEEDLESS, asked)
             deleted = 0
             for part in statements.in_parts([row.seq for row in found]):

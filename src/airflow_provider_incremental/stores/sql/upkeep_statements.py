@@ -126,6 +126,10 @@ SET_PROGRESS = (
 
 # --- retention ---
 
+LOCK_CONSUMERS = (  # in the order in which a replay locks them
+    sa.select(c.consumer).where(c.watermark_id == _bind("watermark")).order_by(c.consumer).with_for_update()
+)
+
 _everybody_is_past = sa.func.coalesce(
     sa.select(sa.func.min(c.done_seq)).where(c.watermark_id == _bind("watermark")).scalar_subquery(), 2**62
 )
