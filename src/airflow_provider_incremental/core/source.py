@@ -27,8 +27,12 @@ _LONGEST_NAME = 250
 def _require_names(pieces: Pieces) -> None:
     """Refuse names that one of the databases would compare or sort in a way of its own."""
     for name in pieces:
-        if not name or len(name) > _LONGEST_NAME or not name.isascii() or not name.isprintable():
-            msg = f"remember has a piece named {name[:60]!r}; give 1 to {_LONGEST_NAME} printable ASCII characters"
+        plain = name.isascii() and name.isprintable() and not name.endswith(" ")  # MySQL ignores blanks at the end
+        if not name or len(name) > _LONGEST_NAME or not plain:
+            msg = (
+                f"remember has a piece named {name[:60]!r}; give 1 to {_LONGEST_NAME} printable ASCII characters, "
+                "without a blank at the end"
+            )
             raise SourceError(msg)
 
 

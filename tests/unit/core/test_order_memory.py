@@ -99,7 +99,7 @@ async def test_a_start_at_latest_remembers_its_baseline(knowing: Deployment) -> 
     assert await kinds(knowing) == [("removed", ["known/old"])]
 
 
-@pytest.mark.parametrize("name", ["", "x" * 251, "ä", "a\n", "\x7f"])
+@pytest.mark.parametrize("name", ["", "x" * 251, "ä", "a\n", "\x7f", "a ", " "])
 def test_a_name_that_databases_would_sort_each_in_its_own_way_is_refused(name: str) -> None:
     """The message says which, and what a name is."""
     with pytest.raises(SourceError, match="printable ASCII"):
