@@ -197,3 +197,15 @@ async def test_a_batch_beyond_mysqls_limit(
         assert [batch.items for batch in await store.history(KEY)] == [[fits]]
     finally:
         mariadb_server.execute("SET GLOBAL max_allowed_packet = 16777216")
+
+
+async def test_a_refused_row_is_not_shown(postgres: str, opened: OpenStore) -> None:
+    """PostgreSQL tells the whole row that a constraint of an administrator's refused: a status must not."""
+    store = opened(postgres)
+    watermark = await store.register(KEY, WATCHES)
+    async with store.database.engine.begin() as connection:
+        await connection.exec_driver_sql("ALTER TABLE asset_watermark_batches ADD tenant text NOT NULL DEFAULT 'x'")
+        await connection.exec_driver_sql("ALTER TABLE asset_watermark_batches ALTER tenant DROP DEFAULT")
+    with pytest.raises(StoreError, match='null value in column "tenant"') as caught:
+        await store.commit(watermark, 1, [NewBatch(low=0, high=1, items=["hunter2"], count=1)], PollReport())
+    assert "hunter2" not in str(caught.value)

@@ -13,15 +13,23 @@ _NAMED_SECRET = re.compile(
     r"|credential|authorization)(?![\w-]*Error\b)[\w-]*['\"]?\s*[=:]\s*(?:bearer\s|basic\s)?)"
     r"('[^']*'|\"[^\"]*\"|[^\s&,;)]+)"
 )
+# PostgreSQL tells the values of the row that it refused, and SQLAlchemy those that were bound.
+_ROW = re.compile(
+    r"\bDETAIL:\s.*?(?=\s(?:HINT|CONTEXT|QUERY|WHERE):\s|\s\[SQL: |\Z)"
+    r"|\[parameters: .*?\](?=\s*\(Background|\s*\Z)",
+    re.DOTALL,
+)
 
 
 def without_secrets(text: str) -> str:
     """Return the text with the password of every URL, and the value of every named secret, replaced by stars.
 
+    What a database says of the contents of a row is left out.
+
     >>> without_secrets("cannot reach postgresql://app:s3cret@db/shop")
     'cannot reach postgresql://app:***@db/shop'
     """
-    return _NAMED_SECRET.sub(r"\1***", _URL_PASSWORD.sub(r"\1:***@", text))
+    return _NAMED_SECRET.sub(r"\1***", _URL_PASSWORD.sub(r"\1:***@", _ROW.sub("", text)))
 
 
 def describe(error: BaseException) -> str:

@@ -84,3 +84,28 @@ def test_lines_become_one() -> None:
     """Indented, many-line messages of databases are folded."""
     assert one_line("a\n  b\t\tc\r\n") == "a b c"
     assert one_line("a\x1b[31mred") == "a\N{REPLACEMENT CHARACTER}[31mred"
+
+
+ROWS = [
+    'null value in column "x" violates it\nDETAIL:  Failing row contains (1, hunter2).',
+    "(NotNullViolation) null value\nDETAIL:  Failing row contains (1,\n hunter2).\n\n[SQL: INSERT INTO t]",
+    "duplicate key DETAIL: Key (name)=(hunter2) already exists.",
+    "(Error) refused\n[SQL: INSERT INTO t VALUES (%s)]\n[parameters: (1, 'hunter2')]\n(Background on this error at: x)",
+    "(Error) refused [SQL: INSERT INTO t VALUES (%s)] [parameters: {'a': ['hunter2'], 'b': 1}]",
+]
+
+
+@pytest.mark.parametrize("text", ROWS)
+def test_the_contents_of_rows_are_left_out(text: str) -> None:
+    """A status and a log are read by people who may not read the table."""
+    shown = one_line(text)
+    assert "hunter2" not in shown
+    assert shown == one_line(shown)
+    assert shown.startswith(one_line(text[:12]))
+    assert ("[SQL: INSERT INTO t" in shown) == ("[SQL: " in text)
+
+
+def test_the_hint_behind_the_contents_of_a_row_stays() -> None:
+    """What to do about it is no content of a row."""
+    text = "refused\nDETAIL:  Failing row contains (hunter2).\nHINT:  Use another one."
+    assert one_line(text) == "refused HINT: Use another one."
