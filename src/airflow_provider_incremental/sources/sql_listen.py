@@ -26,7 +26,6 @@ _APPLICATION = "airflow-provider-incremental (listen)"
 _KEEPALIVE = 30.0
 _FIRST_RETRY = 1.0
 _LONGEST_RETRY = 60.0
-_CLOSING = 5.0
 _IS_LISTENING = "SELECT count(*) FROM pg_catalog.pg_listening_channels() AS c WHERE c = ANY ($1::text[])"
 
 
@@ -72,7 +71,7 @@ class PostgresNotifications:
         self._subscriptions: set[Subscription] = set()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._trouble = Trouble("listening")
+        self._trouble = Trouble("notifications of PostgreSQL")
 
     @property
     def trouble(self) -> str | None:
@@ -124,18 +123,19 @@ class PostgresNotifications:
         settings = {"application_name": _APPLICATION, **arguments.get("server_settings", {})}
         place = PostgresPlace(arguments, timeout=self._timeout)
         try:
-            connection = await asyncpg.connect(
-                **{**arguments, "server_settings": settings, "command_timeout": self._timeout}
-            )
+            connection = await asyncpg.connect(**{**arguments, "server_settings": settings})
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
             raise place.cannot_connect(error, busy=False) from error
         try:
             await self._serve(connection, place)
+        except TimeoutError as error:
+            msg = f"{place}: the session that listens had no answer within {self._timeout:g} s"
+            raise SourceError(msg) from error
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise place.cannot_read("notifications", error) from error
         finally:
-            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
-                await connection.close(timeout=_CLOSING)
+            # Without asking the server: a network that swallows everything would swallow that as well.
+            connection.terminate()
 
     async def _serve(self, connection: Any, place: PostgresPlace) -> None:
         lost = asyncio.Event()
@@ -148,8 +148,10 @@ class PostgresNotifications:
         listening: set[str] = set()
         while not lost.is_set():
             self._changed.clear()
-            await self._follow(connection, listening)
-            asked = await connection.fetchval(_IS_LISTENING, sorted(listening))
+            # Not asyncpg's own limit, which waits until a cancellation has arrived.
+            async with asyncio.timeout(self._timeout):
+                await self._follow(connection, listening)
+                asked = await connection.fetchval(_IS_LISTENING, sorted(listening))
             if asked != len(listening):
                 msg = (
                     f"{place} does not keep listening: a pooler lends its sessions by transaction; give listen= a "
