@@ -112,7 +112,7 @@ async def test_38_a_long_transaction_is_not_waited_for_within_a_poll(database: D
         source = database.source(cursor="id", settle=1.0)
         source._clock = clock
         assert (await source.poll(None, 10, frozenset())).size == 0
-    assert clock.slept == 0
+    assert clock.slept < 1.0  # a list that MariaDB had kept is asked for again
 
 
 async def test_38_the_start_at_the_latest_waits_for_what_is_open(database: Database) -> None:
