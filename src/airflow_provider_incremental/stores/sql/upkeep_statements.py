@@ -131,7 +131,8 @@ LOCK_CONSUMERS = (  # in the order in which a replay locks them
 )
 
 _everybody_is_past = sa.func.coalesce(
-    sa.select(sa.func.min(c.done_seq)).where(c.watermark_id == _bind("watermark")).scalar_subquery(), 2**62
+    sa.select(sa.func.min(c.done_seq)).where(c.watermark_id == _bind("watermark")).scalar_subquery(),
+    sa.literal(2**62, sa.BigInteger()),
 )
 _nobody_owes_it = sa.or_(b.seq <= _everybody_is_past, b.kind == "baseline")
 _kept_for_somebody = (
