@@ -66,7 +66,7 @@ async def test_the_condition_finds_the_batch(watched: Database) -> None:
             for style in STYLES[watched.kind]
         ]
         assert all(each == by_style[0] for each in by_style)
-        assert len(by_style[0]) == batch.count
+        assert len(by_style[0]) == batch.size
         ids += by_style[0]
         low, more = batch.high, batch.more
     assert ids == list(range(25))

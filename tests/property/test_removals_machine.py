@@ -53,6 +53,7 @@ class Table:
     def __init__(self) -> None:
         self.rows: set[int] = set()
         self.inserted: dict[int, int] = {}
+        self.missed: dict[int, int] = {}
         self.waiting: list[int] = []
         self.shuffle = 7
         self.meanwhile: list[tuple[str, int]] = []
@@ -85,7 +86,9 @@ class Table:
         return rows[:limit]
 
     async def existing(self, keys: Sequence[Key]) -> set[Key]:
-        return set(self.read()) & set(keys)
+        there = set(self.read())
+        self.missed |= {key[0]: self.inserted[key[0]] for key in keys if key not in there}
+        return there & set(keys)
 
 
 class RemovalsMachine(RuleBasedStateMachine):
@@ -132,8 +135,10 @@ class RemovalsMachine(RuleBasedStateMachine):
     def tell_removed(self, numbers: list[int]) -> None:
         assert len(numbers) == len(set(numbers))
         for number in numbers:
-            assert self.removed_at.get(number, 0) < self.table.inserted[number], f"{number} was removed twice"
-            self.removed_at[number] = self.table.inserted[number]
+            # The life that ended when the table was asked: the row may have come back since, in the same step.
+            life = self.table.missed[number]
+            assert self.removed_at.get(number, 0) < life, f"{number} was removed twice"
+            self.removed_at[number] = life
             self.told[number] = "removed"
 
     @rule()
