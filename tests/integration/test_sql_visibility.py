@@ -151,7 +151,7 @@ async def test_polls_of_other_watchers_hold_nobody(database: Database) -> None:
     """Many sources read one database at once: none waits for the others' reading."""
     for number in range(5):
         insert(database, number)
-    sources = [database.source(reader=database.reader(), cursor="id") for _ in range(5)]
+    sources = [database.source(reader=database.reader(), cursor="id", settle=10.0) for _ in range(5)]
     for _ in range(3):
         found = await asyncio.gather(*(source.poll(None, 10, frozenset()) for source in sources))
         assert [each.size for each in found] == [5] * 5

@@ -78,6 +78,7 @@ async def test_38_a_statement_that_waits_is_no_transaction_yet_and_waited_for(da
 
 async def test_a_list_that_the_server_has_kept_is_no_look(database: Database) -> None:
     """While somebody reads the list of transactions all the time the server renews it for nobody: that is found out."""
+    database.execute("INSERT INTO orders VALUES (0, NOW(6), '')")  # so that the type shows
     source = database.source(cursor="id")
     await source.poll(None, 1, frozenset())
     plan = source._plan

@@ -49,7 +49,8 @@ class UpperEdge:
         self._by_value = plan.edge_form == "instant"
         self._horizon = Horizon(by_value=self._by_value, max_hold=plan.selection.max_hold)
         self._on_postgres = plan.shape.dialect == "postgresql"
-        self._statements: dict[int, Statement] = {}
+        self._look = postgres.look_of(plan)
+        self._probes: dict[int, Statement] = {}
         self._risks: set[str] = set()
         self._count = 0
         self.note: str | None = None
@@ -106,17 +107,26 @@ class UpperEdge:
         return edge.holder is not None and edge.holder.age <= patience
 
     async def _seen(self, position: Sequence[Any]) -> Edge | None:
-        statement = self._statements.get(len(position))
+        # Two short statements: in one, PostgreSQL would plan both anew for each poll, and most polls find nothing.
+        statement = self._probes.get(len(position))
         if statement is None:
-            make = postgres.look_of if self._on_postgres else mysql.probe_of
-            statement = self._statements[len(position)] = make(self._plan, len(position))
+            statement = self._probes[len(position)] = self._probe(len(position))
         rows = await self._fetch(statement, position)
         if not rows:
             return None
-        look = postgres.look_from(self._plan, rows) if self._on_postgres else await self._mysql(rows[0])
+        probe = rows[0]
         if not self._by_value:
-            self._plan.check_found(look.mark)
-        return self._horizon.look(look)
+            self._plan.check_found(probe)
+        return self._horizon.look(await (self._postgres if self._on_postgres else self._mysql)(probe))
+
+    def _probe(self, given: int) -> Statement:
+        """Return the query that has no row where none lies above a position, and else the mark where it comes first."""
+        if not self._on_postgres:
+            return mysql.probe_of(self._plan, given)
+        return self._plan.keyset.some(given) if self._by_value else self._plan.keyset.top(given)
+
+    async def _postgres(self, probe: Sequence[Any]) -> Look:
+        return postgres.look_from(self._plan, await self._reader.fetch(self._look, {}), probe)
 
     async def _mysql(self, probe: Sequence[Any]) -> Look:
         for _ in range(_UNSURE):

@@ -44,6 +44,8 @@ _TRANSACTIONS = sa.table(
 _BEGIN = sa.text("START TRANSACTION WITH CONSISTENT SNAPSHOT")
 _REPLICATING = ("Connect", "Query", "Slave_IO", "Slave_SQL", "Slave_worker")
 _PAGE = 100
+# Outside of a transaction; those after the first are what other readers begin with.
+_ADDS_NOTHING = ("SELECT", "START TRANSACTION", "SET TIME_ZONE", "SET SESSION TRANSACTION", "SET MAX_")
 
 
 def probe_of(plan: Plan, given: int) -> Statement:
@@ -129,7 +131,7 @@ def _open(transactions: Sequence[Sequence[Any]], me: int) -> Iterator[OpenTransa
 def _running(sessions: Sequence[Sequence[Any]], transactions: Mapping[int, Sequence[Any]]) -> Iterator[OpenTransaction]:
     """Yield the statements that are no transaction yet. A SELECT outside of a transaction adds nothing."""
     for _, me, thread, user, _, seconds, statement in sessions:
-        if thread == me or thread in transactions or statement is None or statement.upper().startswith("SELECT"):
+        if thread == me or thread in transactions or statement is None or statement.upper().startswith(_ADDS_NOTHING):
             continue
         who = f"a statement of {user} (connection {thread}: {statement[:40]!r})"
         yield OpenTransaction(id=f"{thread} statement", who=who, age=float(seconds), at_most=float(seconds) + 1.0)

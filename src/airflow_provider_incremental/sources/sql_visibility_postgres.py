@@ -63,25 +63,16 @@ def told(session: Sequence[Any]) -> str:
     return f" of {owner} (pid {pid}, application {name!r}, {state}){began}"
 
 
-def look_of(plan: Plan, given: int) -> Statement:
-    """Return the query of the open transactions, which has no row where no row lies above a cursor.
-
-    In one statement, the row or the greatest cursor is looked for first, and by the statement's snapshot: that is older
-    than what it then reads of the sessions.
-
-    :param given: see :meth:`Keyset.above`.
-    """
-    by_value = plan.edge_form == "instant"
-    probe = (plan.keyset.some(given) if by_value else plan.keyset.top(given)).subquery("probe")
+def look_of(plan: Plan) -> Statement:
+    """Return the query of the open transactions and of the mark before them."""
     opened = sa.union_all(_sessions(plan), _prepared()).subquery("opened")
     now: Expression = sa.func.now()
-    return sa.select(
+    server = sa.select(
         now.label("clock"),
-        (_stamp(plan, now) if by_value else sa.null()).label("mark"),
+        (_stamp(plan, now) if plan.edge_form == "instant" else sa.null()).label("mark"),
         *_facts()[_MARK:],
-        *opened.c,
-        *probe.c,
-    ).select_from(probe.outerjoin(opened, sa.true()))
+    ).subquery("server")
+    return sa.select(*server.c, *opened.c).select_from(server.outerjoin(opened, sa.true()))
 
 
 def facts() -> Statement:
@@ -110,17 +101,16 @@ def check(plan: Plan, rows: Sequence[Sequence[Any]]) -> None:
         raise SourceError(msg)
 
 
-def look_from(plan: Plan, rows: Sequence[Sequence[Any]]) -> Look:
+def look_from(plan: Plan, rows: Sequence[Sequence[Any]], top: Sequence[Any]) -> Look:
     """Return what the rows of that query tell.
 
+    :param top: the greatest cursor that was seen before; it is the mark where the cursor does not begin with a time.
     :raises SourceError: when this server or this user cannot tell the open transactions.
     """
     check(plan, rows)
     now, mark = rows[0][:_MARK]
-    if plan.edge_form == "cursor":
-        mark = tuple(rows[0][-len(plan.cursor) :])
     opened = [_transaction(now, row[_OWN:]) for row in rows if row[_OWN + 1] is not None]
-    return Look(now=now, mark=mark, open=opened)
+    return Look(now=now, mark=tuple(top) if plan.edge_form == "cursor" else mark, open=opened)
 
 
 def _facts() -> list[Expression]:
@@ -169,7 +159,7 @@ def _prepared() -> Statement:
 
 
 def _transaction(now: dt.datetime, row: Sequence[Any]) -> OpenTransaction:
-    pid, since, owner, name, state, floor = row[:6]
+    pid, since, owner, name, state, floor = row
     age = (now - since).total_seconds()
     if pid is None:
         who = f"the prepared transaction {name!r} of {owner}"
