@@ -145,6 +145,14 @@ class KnownKeys:
         """Note keys that are reported with the next commit."""
         self.changed[_name(_REPORTED, self.walk.commit)] = _packed_keys(keys)
 
+    async def take_back(self, keys: set[Key]) -> None:
+        """Forget that keys were reported: their rows have come back, and are known by their ranges."""
+        async for number, piece in self._each(_REPORTED):
+            noted = _keys(piece)
+            left = [key for key in noted if key not in keys]
+            if len(left) < len(noted):
+                self.changed[_name(_REPORTED, number)] = _packed_keys(left)
+
     async def reported(self) -> dict[Key, int]:
         """Return the keys that were reported, with the number of the commit that last did."""
         return {key: number async for number, piece in self._each(_REPORTED) for key in _keys(piece)}

@@ -131,6 +131,7 @@ class _Step:
         self._reported: dict[Key, int] = {}
         self._delivered: dict[int, list[Key]] = {}
         self._met: set[Key] = set()
+        self._back: set[Key] = set()
         self.later: list[Key] = []
 
     async def take(self) -> list[Key]:
@@ -147,8 +148,10 @@ class _Step:
         self._forget_met()
         if walk.place is None and self._goes_on:
             await self._ask_for_delivered()
+        if self._back:
+            await self._known.take_back(self._back)
         if self._gone:
-            self._known.report(self._gone)
+            self._known.report([key for key in self._gone if key not in self._back])
         if walk.place is None and not self._delivered:
             await self._known.end()
         return self._gone
@@ -201,6 +204,8 @@ class _Step:
             self._met.update(page)
             for key in page:
                 missing.pop(key, None)
+                if self._reported.pop(key, None) is not None:  # it has come back, and may go again
+                    self._back.add(key)
             self._left -= len(page)
             if not full:
                 break
