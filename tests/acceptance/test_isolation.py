@@ -28,15 +28,17 @@ def migrated(server: DatabaseServer, deployment: AirflowDeployment) -> str:
     return store
 
 
-@pytest.fixture
-def isolated(postgres_server: DatabaseServer, shop: Shop) -> Iterator[tuple[AirflowDeployment, str]]:
-    """An Airflow in which the api-server alone knows the store's database."""
-    metadata, of_api_server = postgres_server.create_database(), {}
+@pytest.fixture(params=["full", "partial"])
+def isolated(
+    request: pytest.FixtureRequest, postgres_server: DatabaseServer, shop: Shop
+) -> Iterator[tuple[AirflowDeployment, str]]:
+    """An Airflow in which the api-server alone knows the store's database, or it and the triggerer."""
+    metadata, of_api_server, of_triggerer = postgres_server.create_database(), {}, {}
     deployment = AirflowDeployment(
         metadata,
         dags=DAGS,
         environment={"AIRFLOW_CONN_SHOP": shop.url.replace("postgresql://", "postgres://")},
-        of_component={"api-server": of_api_server},
+        of_component={"api-server": of_api_server, "triggerer": of_triggerer},
     )
     api = {"conn_type": "http", "schema": "http", "host": "127.0.0.1", "port": deployment.ports["api"]}
     deployment.env |= {
@@ -45,16 +47,21 @@ def isolated(postgres_server: DatabaseServer, shop: Shop) -> Iterator[tuple[Airf
     }
     store = migrated(postgres_server, deployment)
     of_api_server["AIRFLOW__INCREMENTAL__API_STORE"] = store
+    if request.param == "partial":
+        of_triggerer["AIRFLOW__INCREMENTAL__STORE"] = store
+    shop.execute("CREATE TABLE isolated (id bigserial PRIMARY KEY)")
     with deployment:
         yield deployment, store
+    shop.execute("DROP TABLE isolated; DELETE FROM processed WHERE asset = 'isolated'")
     postgres_server.drop_database(metadata)
     postgres_server.drop_database(store)
 
 
-def test_full_isolation_loses_and_repeats_nothing(isolated: tuple[AirflowDeployment, str], shop: Shop) -> None:
+def test_isolation_loses_and_repeats_nothing(
+    request: pytest.FixtureRequest, isolated: tuple[AirflowDeployment, str], shop: Shop
+) -> None:
     """Rows reach the consumer once, also over a kill of the api-server, which all of them depend on."""
     airflow, store = isolated
-    shop.execute("CREATE TABLE isolated (id bigserial PRIMARY KEY)")
     airflow.unpause("consume_isolated")
     shop.execute("INSERT INTO isolated SELECT FROM generate_series(1, 20)")
     airflow.wait_for("20 rows are processed", lambda: len(shop.processed("isolated")) >= 20, 180)
@@ -66,12 +73,15 @@ def test_full_isolation_loses_and_repeats_nothing(isolated: tuple[AirflowDeploym
     listed = json.loads(airflow.program("airflow-incremental", "list", "--output", "json"))
     assert [each["watermark"] for each in listed] == ["isolated"]
     database = urlsplit(store).path.strip("/")
-    for component in ("scheduler", "triggerer", "dag-processor"):
+    full = request.node.callspec.params["isolated"] == "full"
+    for component in ("scheduler", "dag-processor", *(["triggerer"] if full else [])):
         for process in airflow.members(component):
             assert database not in json.dumps(process.environ()), f"{process} knows the database of the store"
     logs = "".join(path.read_text(errors="replace") for path in airflow.home.rglob("*.log"))
     assert "s3cret-of-triggers" not in logs
-    assert "operation=commit caller=" in airflow.log("api-server").read_text(errors="replace")
+    said = airflow.log("api-server").read_text(errors="replace")
+    assert "operation=acknowledge caller=" in said
+    assert ("operation=commit caller=" in said) == full
 
 
 @pytest.fixture
