@@ -131,7 +131,8 @@ class Feed:
         """
         edges, marks, gone = {"low": watermark.cursor, "high": found.high}, found.fingerprints, found.removed
         new = [NewBatch(**edges, items=found.items, count=found.size, fingerprints=marks)] if found.size else []
-        new += [NewBatch(**edges, items=gone, count=len(gone), kind="removed")] if gone else []
+        marks = () if new else marks  # once, with whichever batch there is: a row marked as deleted is read again, too
+        new += [NewBatch(**edges, items=gone, count=len(gone), kind="removed", fingerprints=marks)] if gone else []
         moved, _ = await self._store.commit(watermark, found.high, new, report, found.remember)
         return moved
 

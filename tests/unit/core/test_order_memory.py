@@ -74,6 +74,23 @@ async def test_only_removals_and_only_memory_are_committed_too(knowing: Deployme
     assert await knowing.store.remembered(KEY, "", "", 10) == []
 
 
+class Deleting(ListSource):
+    """Reports every item as gone, as a table with a column for deleted rows does."""
+
+    async def poll(self, low: Cursor, limit: int, seen: Collection[bytes]) -> Found:
+        found = await super().poll(low, limit, seen)
+        return Found(high=found.high, removed=found.items, fingerprints=found.fingerprints)
+
+
+async def test_what_is_gone_inside_the_lateness_window_is_reported_once(deployment: Deployment) -> None:
+    """It is read again by every poll, and known by its fingerprint although no batch of new items carries that."""
+    deployment.source = Deleting(lateness=10.0)
+    deployment.source.add(1, "a")
+    deployment.trigger()
+    await deployment.run_for(100)
+    assert await kinds(deployment) == [("removed", ["a"])]
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_crash_at_the_commit_reports_what_is_gone_once(knowing: Deployment, when: str) -> None:
     """Memory and batch are one transaction: after the restart either both are there or none."""
