@@ -117,15 +117,11 @@ def staged(*, triggerers: int, keep: Path | None = None, through_api: bool = Fal
             metadata.create_database("airflow"),
             triggerers=triggerers,
             of_component={"api-server": {"AIRFLOW__INCREMENTAL__API_STORE": behind}} if through_api else {},
-            environment={
+            environment=_settings(home)
+            | {
                 "AIRFLOW_CONN_AWS_DEFAULT": s3_behind.airflow_connection(),
                 "AIRFLOW_CONN_SHOP": _connection(source_behind, "shop"),
                 "AIRFLOW_CONN_INCREMENTAL_STORE": behind,
-                "AIRFLOW__INCREMENTAL__STORE": "conn:incremental_store",
-                "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-                "AIRFLOW__CORE__PARALLELISM": "6",
-                "CHAOS_JOURNAL": str(home / "journal.jsonl"),
-                "CHAOS_NAIVE_WATERMARK": str(home / "naive-watermark"),
             },
         )
         shutil.copytree(_DAGS, airflow.dags, dirs_exist_ok=True)
@@ -150,6 +146,17 @@ def _prepare(source: DatabaseServer, store: DatabaseServer, s3: S3Server) -> Non
         connection.cursor().execute(_TABLES)
     with closing(s3.client()) as client:
         client.create_bucket(Bucket=BUCKET)
+
+
+def _settings(home: Path) -> dict[str, str]:
+    """Return what Airflow and the DAGs are told, whatever the addresses of the servers are."""
+    return {
+        "AIRFLOW__INCREMENTAL__STORE": "conn:incremental_store",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__PARALLELISM": "6",
+        "CHAOS_JOURNAL": str(home / "journal.jsonl"),
+        "CHAOS_NAIVE_WATERMARK": str(home / "naive-watermark"),
+    }
 
 
 def _connection(server: DatabaseServer, database: str) -> str:

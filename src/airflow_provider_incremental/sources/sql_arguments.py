@@ -147,23 +147,14 @@ def check_sql_arguments(
     >>> check_sql_arguments(table="shop.orders", cursor=["updated_at", "id"]).cursor
     ('updated_at', 'id')
     """
-    if isinstance(cursor, str) and "," in cursor:
-        columns_meant = [name.strip() for name in cursor.split(",")]
-        refuse("cursor", cursor, f"give the columns as a list: cursor={columns_meant!r}")
-    names = _names("cursor", [cursor] if isinstance(cursor, str) else cursor)
-    selected = None if columns is None else _names("columns", columns)
-    missing = [name for name in names if selected is not None and name not in selected]
-    if missing:
-        refuse("columns", columns, f"the cursor column {missing[0]!r} is not among them; add it")
+    names, selected = _cursor_and_columns(cursor, columns)
     _check_table_or_sql(table, sql)
     check_condition(where)
     check_parameters(parameters or {}, sql, where)
     if sql is not None and unique is not True:
         refuse("unique", unique, f"a query has no key that says so: give unique=True if no two rows agree in {names}")
-    if null_cursor not in get_args(NullCursor):
-        refuse("null_cursor", null_cursor, f"give one of {', '.join(map(repr, get_args(NullCursor)))}")
-    if payload not in get_args(Payload):
-        refuse("payload", payload, f"give one of {', '.join(map(repr, get_args(Payload)))}")
+    _check_choice("null_cursor", null_cursor, get_args(NullCursor))
+    _check_choice("payload", payload, get_args(Payload))
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
         refuse("max_rows", max_rows, "give a whole number of rows a batch, 1 or more")
     _check_edges(settle, lateness, payload)
@@ -188,6 +179,25 @@ def check_sql_arguments(
     )
 
 
+def _cursor_and_columns(
+    cursor: str | Sequence[str], columns: Sequence[str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    if isinstance(cursor, str) and "," in cursor:
+        columns_meant = [name.strip() for name in cursor.split(",")]
+        refuse("cursor", cursor, f"give the columns as a list: cursor={columns_meant!r}")
+    names = _names("cursor", [cursor] if isinstance(cursor, str) else cursor)
+    selected = None if columns is None else _names("columns", columns)
+    missing = [name for name in names if selected is not None and name not in selected]
+    if missing:
+        refuse("columns", columns, f"the cursor column {missing[0]!r} is not among them; add it")
+    return names, selected
+
+
+def _check_choice(parameter: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        refuse(parameter, value, f"give one of {', '.join(map(repr, choices))}")
+
+
 def _is_seconds(value: Any) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and math.isfinite(value) and value >= 0
@@ -203,8 +213,8 @@ def _check_edges(settle: float, lateness: float, payload: str) -> None:
 
 
 def _check_visibility(visibility: str | None, max_hold: float | None) -> None:
-    if visibility is not None and visibility not in get_args(Visibility):
-        refuse("visibility", visibility, f"give one of {', '.join(map(repr, get_args(Visibility)))}")
+    if visibility is not None:
+        _check_choice("visibility", visibility, get_args(Visibility))
     if max_hold is None:
         return
     if not _is_seconds(max_hold):

@@ -129,13 +129,9 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
         self.removals = check_removals(
             self.selection, removals=removals, primary_key=primary_key, deleted_column=deleted_column
         )
-        self.listen = None if listen is None else check_channel(listen)
-        if listen is not None and options.get("announce_interval") is None:
-            options["announce_interval"] = min(as_seconds("poll_interval", poll_interval), _LISTENING_APART)
+        self.listen, options = _listening(listen, poll_interval, options)
         super().__init__(asset_name=asset_name, max_items=max_rows, poll_interval=poll_interval, **options)
-        if not isinstance(conn_id, str) or not conn_id:
-            raise ConfigurationError(f"conn_id={conn_id!r} is not the id of a connection; give a text")
-        self.conn_id = conn_id
+        self.conn_id = _connection_id(conn_id)
 
     def create_source(self) -> Source:
         """Return the source; it connects at its first poll."""
@@ -148,3 +144,21 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
             removals=self.removals,
             clock=self.clock,
         )
+
+
+def _listening(
+    channel: str | None, poll_interval: Seconds, options: TriggerOptions
+) -> tuple[str | None, TriggerOptions]:
+    """Return the channel, checked, and the options with the time that events are apart while it is listened to."""
+    if channel is None:
+        return None, options
+    checked = check_channel(channel)
+    if options.get("announce_interval") is None:
+        options["announce_interval"] = min(as_seconds("poll_interval", poll_interval), _LISTENING_APART)
+    return checked, options
+
+
+def _connection_id(conn_id: Any) -> str:
+    if not isinstance(conn_id, str) or not conn_id:
+        raise ConfigurationError(f"conn_id={conn_id!r} is not the id of a connection; give a text")
+    return conn_id

@@ -225,7 +225,6 @@ class Positions:
         }
 
     def _row(self, key: WatermarkKey, seq: int, batch: EncodedBatch, committed_at: dt.datetime) -> dict[str, Any]:
-        marks = batch.fingerprints
         return {
             "watermark_id": key.id,
             "seq": seq,
@@ -236,7 +235,7 @@ class Positions:
             "count": batch.count,
             "items": batch.items,
             "items_bytes": len(batch.items),
-            "marks": marks.hex() if self._database.dialect.bytes_as_hex else marks,
+            "marks": batch.fingerprints.hex() if self._database.dialect.bytes_as_hex else batch.fingerprints,
             "committed_at": committed_at,
         }
 
