@@ -16,6 +16,7 @@ from harness.servers import S3Server
 from tests.databases import migrated
 from tests.integration.s3_landing import Landing, landing_on, moto
 from tests.integration.sql_stage import Database, make_orders, sqlite_database
+from tests.integration.sql_watching import Start, Watching
 
 
 @pytest.fixture(params=["postgresql", "mysql", "sqlite"])
@@ -56,6 +57,20 @@ async def watched(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         made = Database(request.getfixturevalue(fixture))
     yield made
     await made.aclose()
+
+
+@pytest.fixture
+async def watching(watched: Database) -> AsyncIterator[Start]:
+    """Start watching for rows that are gone; what is started ends with the test."""
+    started: list[Watching] = []
+
+    def start(**arguments: Any) -> Watching:
+        started.append(Watching(watched, **arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        await each.die()
 
 
 @pytest.fixture(params=["postgresql", "mariadb"])

@@ -1,104 +1,22 @@
-"""Rows that are gone, on each server: their keys come in batches of their own, once, whatever the keys are."""
+"""Rows that are gone, on each server: their keys come in batches of their own, once, over restarts and limits."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import time
-import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from airflow_provider_incremental.core.errors import SourceError
-from airflow_provider_incremental.core.order import Feed
-from airflow_provider_incremental.core.pace import FeedSettings
-from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
 from airflow_provider_incremental.sources.sql_key_reader import KeyReader
-from airflow_provider_incremental.sources.sql_removal_arguments import check_removals
 from airflow_provider_incremental.sources.sql_removals import Removals
 from airflow_provider_incremental.sources.sql_source import SqlSource
-from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.testing.fakes import FakeClock
 from tests.integration.sql_faults import longest_gap
 from tests.integration.sql_stage import NOON, Database, make_orders, order
+from tests.integration.sql_watching import KEY, Start
 from tests.property.test_removals_machine import Pieces
-
-KEY = WatermarkKey("orders")
-
-
-class Watching:
-    """A feed over a source, on a clock of its own; it can be killed and started again over the same store."""
-
-    def __init__(self, database: Database, *, limit: int = 1000, **arguments: Any) -> None:
-        self.database, self.limit = database, limit
-        self.store, self.clock = MemoryStore(), FakeClock()
-        removal = ("removals", "primary_key", "deleted_column")
-        given = {"table": "orders", "cursor": ["updated_at", "id"], "settle": 0.0, "visibility": "none"} | arguments
-        self.selection = check_sql_arguments(**{name: value for name, value in given.items() if name not in removal})
-        wanted = {name: value for name, value in given.items() if name in removal}
-        self.removals = check_removals(self.selection, **wanted)
-        self.small = False
-        self.start()
-
-    def start(self) -> None:
-        """Begin, or begin again."""
-        self.source = SqlSource(
-            reader=self.database.reader(),
-            conn_id="shop",
-            selection=self.selection,
-            removals=self.removals,
-            clock=self.clock,
-        )
-        if self.small:
-            walked = self.source._removals
-            walked._range_keys, walked._step_keys = 5, 12
-        pace = {"poll_interval": 10.0, "announce_interval": 10.0, "redeliver_after": 300.0}
-        settings = FeedSettings(start="earliest", limit=self.limit, confirm_after=None, **pace)
-        feed = Feed(key=KEY, store=self.store, source=self.source, settings=settings, clock=self.clock)
-
-        async def run() -> None:
-            async for announcement in feed.announcements():
-                await feed.confirm(announcement)
-
-        self.task = asyncio.create_task(run())
-
-    async def live(self, seconds: float = 10.0) -> None:
-        await self.clock.run_for(seconds)
-
-    async def die(self) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
-
-    async def batches(self, kind: str) -> list[list[Any]]:
-        """The items of each batch of a kind, oldest first."""
-        found = await self.store.history(KEY, limit=10_000)
-        return [list(batch.items or ()) for batch in reversed(found) if batch.kind == kind]
-
-    async def removed(self) -> list[Any]:
-        return [item for items in await self.batches("removed") for item in items]
-
-    async def status(self) -> Any:
-        return (await self.store.load(KEY)).status
-
-
-@pytest.fixture
-async def watching(watched: Database) -> Any:
-    """Start watching; what is started ends with the test."""
-    started: list[Watching] = []
-
-    def start(**arguments: Any) -> Watching:
-        started.append(Watching(watched, **arguments))
-        return started[-1]
-
-    yield start
-    for each in started:
-        await each.die()
-
-
-Start = Callable[..., Watching]
 
 
 async def test_a_row_that_is_deleted_is_removed_once(watched: Database, watching: Start) -> None:
@@ -174,40 +92,6 @@ async def test_a_table_that_is_emptied_comes_in_batches_of_the_limit(watched: Da
     assert [len(items) for items in await shop.batches("removed")] == [30, 30, 30, 10]
 
 
-TEXT = {"postgresql": "text", "mysql": "varchar(100)", "sqlite": "text"}
-KEYS = {
-    "of two columns": (["shop", "id"], [(shop, number) for shop in ("a", "b", "Ω", "C") for number in (1, 2, 10)]),
-    "of text": (["id"], [(each,) for each in ("a", "B", "_", "b c", "é", "z", "zz", "Ω", "it's", "%", "10", "9")]),
-    "of uuids": (["id"], [(str(uuid.UUID(int=number**20)),) for number in range(1, 13)]),
-}
-
-
-@pytest.mark.parametrize("kind", KEYS)
-async def test_keys_of_any_kind(watched: Database, watching: Start, kind: str) -> None:
-    """In whatever order the database has them; small ranges, so that they are compared by it in both directions."""
-    names, keys = KEYS[kind]
-    uuids = "uuid" in kind and watched.kind == "postgresql"
-    types = {
-        "shop": TEXT[watched.kind],
-        "id": "bigint" if len(names) > 1 else "uuid" if uuids else TEXT[watched.kind],
-    }
-    columns = ", ".join(f"{name} {types[name]} NOT NULL" for name in names)
-    watched.execute(f"CREATE TABLE orders ({columns}, PRIMARY KEY ({', '.join(names)}))")
-    watched.insert("orders", [dict(zip(names, key, strict=True)) for key in keys])
-    shop = watching(removals=True, primary_key=names, cursor=names)
-    await shop.die()
-    shop.small = True
-    shop.start()
-    await shop.live(30)
-    going = keys[::2]
-    for key in going:
-        where = " AND ".join(f"{name} = :{name}" for name in names)
-        watched.execute(f"DELETE FROM orders WHERE {where}", **dict(zip(names, key, strict=True)))
-    await shop.live(60)
-    found = [tuple(str(item[name]) for name in names) for item in await shop.removed()]
-    assert sorted(found) == sorted(tuple(map(str, key)) for key in going)
-
-
 async def test_a_row_that_is_not_meant_any_more_is_gone(watched: Database, watching: Start) -> None:
     """What does not meet the condition is not watched."""
     make_orders(watched)
@@ -217,76 +101,6 @@ async def test_a_row_that_is_not_meant_any_more_is_gone(watched: Database, watch
     watched.execute("UPDATE orders SET name = 'closed' WHERE id = 2")
     await shop.live(20)
     assert await shop.removed() == [{"id": 2}]
-
-
-async def test_a_key_that_only_the_database_takes_for_another(mysql_database: str) -> None:
-    """Where 'a' equals 'A', a row that is spelt anew is not gone."""
-    database = Database(mysql_database)
-    database.execute(
-        "CREATE TABLE orders (id varchar(20) COLLATE utf8mb4_general_ci PRIMARY KEY)",
-        "INSERT INTO orders VALUES ('A'), ('b')",
-    )
-    selection = check_sql_arguments(table="orders", cursor="id")
-    keys = KeyReader(reader=database.reader(), selection=selection, primary_key=["id"])
-    await keys.open()
-    assert await keys.existing([("a",), ("b",), ("c",)]) == {("a",), ("b",)}
-    await database.aclose()
-
-
-async def test_another_key_begins_anew(watched: Database, watching: Start) -> None:
-    """What was known by the other key is forgotten, and no row is taken for gone."""
-    watched.execute(
-        "CREATE TABLE orders (id bigint PRIMARY KEY, code bigint NOT NULL UNIQUE, "
-        f"updated_at {watched.timestamp} NOT NULL)"
-    )
-    for number in range(1, 6):
-        watched.execute(f"INSERT INTO orders VALUES ({number}, {number + 100}, '2026-01-31 12:00:00')")
-    shop = watching(removals=True, primary_key="id")
-    await shop.live(30)
-    await shop.die()
-    shop.removals = check_removals(shop.selection, removals=True, primary_key="code")
-    shop.start()
-    await shop.live(100)
-    assert await shop.removed() == []
-    watched.execute("DELETE FROM orders WHERE id = 3")
-    await shop.live(30)
-    assert await shop.removed() == [{"code": 103}]
-
-
-async def test_a_key_that_does_not_tell_rows_apart_is_refused(watched: Database, watching: Start) -> None:
-    """At the first poll, with the remedy, and with nothing delivered that would not be followed."""
-    make_orders(watched)
-    watched.insert("orders", [order(1)])
-    shop = watching(removals=True, primary_key="name")
-    await shop.live(30)
-    assert "removals=True with primary_key=['name']" in (await shop.status()).last_error
-    await shop.die()
-    shop = watching(removals=True, primary_key="gone")
-    await shop.live(30)
-    assert "no column 'gone'" in (await shop.status()).last_error
-
-
-async def test_rows_come_though_keys_cannot_be_read(watched: Database, watching: Start) -> None:
-    """Once a walk went well, trouble with the keys is noted and tried again; nothing that went is forgotten."""
-    make_orders(watched)
-    watched.insert("orders", [order(1), order(2)])
-    shop = watching(removals=True, primary_key="id")
-    await shop.live(30)
-    page = shop.source._removals._keys.page
-
-    async def broken(*_: Any) -> Any:
-        raise SourceError("the keys cannot be read")
-
-    shop.source._removals._keys.page = broken
-    watched.execute("DELETE FROM orders WHERE id = 2")
-    watched.insert("orders", [order(3)])
-    await shop.live(30)
-    assert [row["id"] for rows in await shop.batches("added") for row in rows] == [1, 2, 3]
-    assert "rows that are gone cannot be looked for" in (await shop.status()).note
-    shop.source._removals._keys.page = page
-    await shop.live(100)
-    assert await shop.removed() == [{"id": 2}]
-    assert (await shop.status()).note is None
 
 
 DELETED = {
