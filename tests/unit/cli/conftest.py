@@ -22,6 +22,7 @@ from airflow_provider_incremental.testing.fakes import FakeClock
 from airflow_provider_incremental.wiring.sync import store_session
 
 NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
+CURSOR = (NOON, 42)
 WATCHES = Watches(source="postgresql://shop/public.orders", cursor="updated_at timestamptz, id bigint")
 
 

@@ -8,15 +8,9 @@ import json
 import pytest
 
 from airflow_provider_incremental.core.batch import NewBatch
-from airflow_provider_incremental.core.errors import (
-    ConfigurationError,
-    StoreError,
-    StoreNotMigratedError,
-    StoreUnavailableError,
-)
+from airflow_provider_incremental.core.errors import StoreError, StoreNotMigratedError, StoreUnavailableError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
-from airflow_provider_incremental.stores.api.address import Address
 from airflow_provider_incremental.stores.api.problems import MEDIA_TYPE, problem_of
 from airflow_provider_incremental.stores.api.store import api_store
 from airflow_provider_incremental.stores.memory import MemoryStore
@@ -280,30 +274,3 @@ async def test_an_older_server_says_that_it_does_not_know_an_operation(line):
     ]
     with pytest.raises(StoreError, match="upgrade it"):
         await line.client.consumers()
-
-
-@pytest.mark.parametrize(
-    ("url", "says"),
-    [
-        ("api+https://host", "who calls"),
-        ("api+https://me@host", "no password"),
-        ("api+https://:token@", "address of an API"),
-        ("api+https://:token@host:port", "address of an API"),
-        ("api+https://:token@host?tiemout=3", "tiemout"),
-        ("api+https://:token@host?timeout=0", "timeout='0'"),
-        ("api+https://:token@host?timeout=nan", "timeout='nan'"),
-    ],
-)
-def test_an_address_that_cannot_be_used_is_refused_by_name(url, says):
-    """Before anything is sent, and without showing the token."""
-    with pytest.raises(ConfigurationError, match=says) as caught:
-        api_store(url)
-    assert "token@" not in str(caught.value)
-
-
-def test_an_address_is_taken_apart():
-    """Brackets of IPv6, quoted secrets, a path."""
-    address = Address.parse("api+https://me:p%2Fw@[::1]:8443/incremental/api/?timeout=7")
-    assert (address.base, address.login, address.secret) == ("https://[::1]:8443/incremental/api", "me", "p/w")
-    assert (address.token_url, address.timeout) == ("https://[::1]:8443/auth/token", 7)
-    assert "p/w" not in repr(address)
