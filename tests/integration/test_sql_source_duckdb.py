@@ -25,7 +25,7 @@ async def test_rows_of_a_query_come_once(tmp_path: Path) -> None:
             "FROM range(20) AS r(n)"
         )
     reader = EngineReader(engine=answering(engine))
-    selection = check_sql_arguments(sql="SELECT * FROM orders", cursor=["updated_at", "id"])
+    selection = check_sql_arguments(sql="SELECT * FROM orders", cursor=["updated_at", "id"], unique=True)
     assert (await preflight(reader, selection)).ok
     watcher = Watcher(lambda: SqlRowSource(reader=reader, conn_id="shop", selection=selection), limit=3)
     await watcher.drain()
