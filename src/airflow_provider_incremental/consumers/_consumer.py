@@ -15,15 +15,12 @@ from airflow_provider_incremental.core.pace import Patience
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.wiring.sync import StoreSession
 
-__all__ = ["LEASE", "MAX_ATTEMPTS", "RETRY_DELAY", "Consumer"]
+__all__ = ["LEASE", "Consumer"]
 
 log = logging.getLogger(__name__)
 
 LEASE = 300.0
 """Seconds after which the batch of a worker that died can be taken by another; a living one renews it."""
-MAX_ATTEMPTS = 20
-"""With the delays between them, about fourteen hours: an outage over night kills no batch."""
-RETRY_DELAY = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider_incremental.consumers._consumer import LEASE, MAX_ATTEMPTS, RETRY_DELAY, Consumer
+from airflow_provider_incremental.consumers._consumer import LEASE, Consumer
 from airflow_provider_incremental.consumers._dead import OnDead
 from airflow_provider_incremental.consumers._grouping import Groups
 from airflow_provider_incremental.consumers._run import current_run, name_of
 from airflow_provider_incremental.consumers._work import ClaimedBatch, Work
 from airflow_provider_incremental.core.checks import Seconds, as_count
-from airflow_provider_incremental.core.pace import Patience
+from airflow_provider_incremental.core.pace import MAX_ATTEMPTS, RETRY_DELAY, Patience
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.wiring.sync import store_session
 
@@ -51,7 +51,7 @@ def consume(
     :param ordered: stop at a batch that failed or that another run holds, until it is finished or dead (default: go on
         with the others). The order is that of each watermark.
     :param max_attempts: a batch that failed so often is set aside as dead: kept, listed, and given again by a replay
-        (default 20, over about fourteen hours; None: never).
+        (default 20, over about twelve hours; None: never).
     :param retry_delay: seconds before the third attempt, doubled with each further one up to an hour (default 30); the
         second may come at once.
     :param on_dead: called with the :class:`DeadBatch` when one is set aside, to alert somebody; it is logged anyway.

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_incremental.consumers._consumer import LEASE, MAX_ATTEMPTS, RETRY_DELAY, Consumer
+from airflow_provider_incremental.consumers._consumer import LEASE, Consumer
 from airflow_provider_incremental.consumers._dead import OnDead
 from airflow_provider_incremental.consumers._run import current_run, name_of
 from airflow_provider_incremental.consumers._work import ClaimedBatch, Work
 from airflow_provider_incremental.core.checks import Seconds
 from airflow_provider_incremental.core.errors import BatchHeldError, ConfigurationError
-from airflow_provider_incremental.core.pace import Patience
+from airflow_provider_incremental.core.pace import MAX_ATTEMPTS, RETRY_DELAY, Patience
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.values import Json, decode, encode

@@ -9,7 +9,16 @@ from typing import Literal
 from airflow_provider_incremental.core.announcement import INLINE_BYTES
 from airflow_provider_incremental.core.watermark import Cursor
 
-__all__ = ["LONGEST_BACKOFF", "RETENTION", "FeedSettings", "Patience", "StartAt", "backoff"]
+__all__ = [
+    "LONGEST_BACKOFF",
+    "MAX_ATTEMPTS",
+    "RETENTION",
+    "RETRY_DELAY",
+    "FeedSettings",
+    "Patience",
+    "StartAt",
+    "backoff",
+]
 
 LONGEST_BACKOFF = 300.0
 """Seconds: what fails is tried again at least this often, or at its poll interval where that is longer."""
@@ -17,6 +26,10 @@ LONGEST_BACKOFF = 300.0
 RETENTION = 30 * 86400.0
 """Seconds for which the log keeps a batch that nobody needs: for looking back, and for replays."""
 
+MAX_ATTEMPTS = 20
+"""With the delays between them, twelve hours at least: an outage over night kills no batch."""
+
+RETRY_DELAY = 30.0
 LONGEST_RETRY = 3600.0
 """Seconds: a batch that fails is tried again at least this often, as long as it is not dead."""
 
@@ -61,10 +74,12 @@ class Patience:
 
     >>> [Patience(max_attempts=9, retry_delay=30).delay(attempt) for attempt in (1, 2, 3, 20)]
     [0.0, 30.0, 60.0, 3600.0]
+    >>> sum(Patience().delay(attempt) for attempt in range(1, MAX_ATTEMPTS)) // 3600
+    12.0
     """
 
-    max_attempts: int | None = 20
-    retry_delay: float = 30.0
+    max_attempts: int | None = MAX_ATTEMPTS
+    retry_delay: float = RETRY_DELAY
 
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait after an attempt has failed."""

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from airflow_provider_incremental.core.batch import Claim
 from airflow_provider_incremental.core.store import WatermarkStore
-from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus
-from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.testing._stage import (
+    EU,
     KEY,
     ORDERS,
     appended,
     confirmed,
     done,
     log_of,
+    next_claim,
     seqs,
+    status_of,
     taken,
+    waiting,
 )
 from airflow_provider_incremental.testing.fakes import FakeClock
-
-_EU = WatermarkKey("orders", "eu")
-_ANNA = Act("anna", "the warehouse was down")
-
-
-async def _waiting(store: WatermarkStore, consumer: str = "load") -> list[int]:
-    return seqs(await store.pending(ORDERS, consumer))
-
-
-async def _status(store: WatermarkStore, consumer: str = "load") -> ConsumerStatus:
-    [status] = [each for each in await store.consumers(ORDERS) if (each.key, each.consumer) == (KEY, consumer)]
-    return status
-
-
-async def _next(store: WatermarkStore, *, ordered: bool = False) -> Claim | None:
-    return await store.claim(ORDERS, "load", "worker-2", 60.0, ordered=ordered)
 
 
 class FailureTests:
@@ -48,10 +33,10 @@ class FailureTests:
         await store.release(await taken(store), "failed", retry_after=100)
         clock.advance(50)
         assert seqs(await store.due(KEY, 10)) == [2]
-        assert await _waiting(store) == [1, 2]
+        assert await waiting(store) == [1, 2]
         assert seqs(await store.pending(ORDERS, "load", free=True)) == [2]
         assert (await taken(store)).batch.seq == 2
-        assert await _next(store) is None
+        assert await next_claim(store) is None
         clock.advance(60)
         assert seqs(await store.due(KEY, 10)) == [1, 2]
         assert (await taken(store)).attempt == 2
@@ -71,28 +56,28 @@ class FailureTests:
         """While the oldest batch is held or waits, there is none to be had; each watermark has its own order."""
         await log_of(store, 3)
         clock.advance(1)
-        await appended(store, "other", key=_EU)
+        await appended(store, "other", key=EU)
         await store.subscribe(ORDERS, "load", "earliest")
         first = await store.claim(ORDERS, "load", "worker-1", 60.0, ordered=True)
         assert first is not None
         assert first.batch.seq == 1
-        other = await _next(store, ordered=True)
+        other = await next_claim(store, ordered=True)
         assert other is not None
-        assert other.batch.key == _EU
-        assert await _next(store, ordered=True) is None
+        assert other.batch.key == EU
+        assert await next_claim(store, ordered=True) is None
         assert await store.claim(ORDERS, "load", "worker-2", 60.0, first.batch.id, ordered=True) is None
         mine = await store.claim(ORDERS, "load", "worker-1", 60.0, ordered=True)  # who has the first may go on
         assert mine is not None
         assert mine.batch.seq == 2
         await store.release(mine)
         await store.release(first, "failed", retry_after=100)
-        assert await _next(store, ordered=True) is None
+        assert await next_claim(store, ordered=True) is None
         clock.advance(101)
-        again = await _next(store, ordered=True)
+        again = await next_claim(store, ordered=True)
         assert again is not None
         assert (again.batch.seq, again.attempt) == (1, 2)
         await store.acknowledge(again)
-        following = await _next(store, ordered=True)
+        following = await next_claim(store, ordered=True)
         assert following is not None
         assert following.batch.seq == 2
 
@@ -109,15 +94,15 @@ class FailureTests:
         died = clock.now()
         await done(store, 2, "mail")
         clock.advance(100)
-        assert await _waiting(store) == [2]
+        assert await waiting(store) == [2]
         assert seqs(await store.due(KEY, 10)) == [2]
         assert not await store.acknowledged(ORDERS, "load", batches[0].id)
         [dead] = await peer.dead_batches(ORDERS)
         assert (dead.batch.seq, dead.batch.id, dead.batch.items) == (1, batches[0].id, None)
         assert (dead.consumer, dead.attempts, dead.error, dead.since) == ("load", 1, "bad row", died)
-        status = await _status(store)
+        status = await status_of(store)
         assert (status.done_seq, status.pending, status.dead) == (1, 1, 1)
-        following = await _next(store, ordered=True)
+        following = await next_claim(store, ordered=True)
         assert following is not None
         assert following.batch.seq == 2
         assert await peer.dead_batches(ORDERS, "mail") == []

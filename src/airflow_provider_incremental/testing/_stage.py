@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_provider_incremental.core.batch import Batch, BatchKind, Claim, NewBatch
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
+from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus
 from airflow_provider_incremental.core.watermark import PollReport, Watches, Watermark, WatermarkKey
 
 KEY = WatermarkKey("orders")
@@ -15,6 +16,8 @@ WATCHES = Watches(source="table public.orders of shop", cursor="updated_at, id")
 OTHER = Watches(source="table public.customers of shop", cursor="id")
 NOTHING = PollReport()
 LONG = 3600.0
+EU = WatermarkKey("orders", "eu")
+ANNA = Act("anna", "the warehouse was down")
 
 Everything = tuple[Watermark | None, list[Batch], list[Batch]]
 
@@ -76,3 +79,19 @@ async def done(store: WatermarkStore, count: int, consumer: str = "load") -> lis
 def seqs(batches: Sequence[Batch]) -> list[int]:
     """The sequence numbers of batches, in the order given."""
     return [batch.seq for batch in batches]
+
+
+async def waiting(store: WatermarkStore, consumer: str = "load") -> list[int]:
+    """The sequence numbers that a consumer has not finished."""
+    return seqs(await store.pending(ORDERS, consumer))
+
+
+async def status_of(store: WatermarkStore, consumer: str = "load") -> ConsumerStatus:
+    """How far a consumer is on the watermark; it must be known there."""
+    [status] = [each for each in await store.consumers(ORDERS) if (each.key, each.consumer) == (KEY, consumer)]
+    return status
+
+
+async def next_claim(store: WatermarkStore, *, ordered: bool = False) -> Claim | None:
+    """What a second worker gets, if there is anything to be had."""
+    return await store.claim(ORDERS, "load", "worker-2", 60.0, ordered=ordered)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_incremental.core.batch import Claim
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.testing._stage import (
+    ANNA,
+    EU,
     KEY,
     LONG,
     ORDERS,
@@ -17,25 +18,11 @@ from airflow_provider_incremental.testing._stage import (
     done,
     log_of,
     seqs,
+    status_of,
     taken,
+    waiting,
 )
 from airflow_provider_incremental.testing.fakes import FakeClock
-
-_EU = WatermarkKey("orders", "eu")
-_ANNA = Act("anna", "the warehouse was down")
-
-
-async def _waiting(store: WatermarkStore, consumer: str = "load") -> list[int]:
-    return seqs(await store.pending(ORDERS, consumer))
-
-
-async def _status(store: WatermarkStore, consumer: str = "load") -> ConsumerStatus:
-    [status] = [each for each in await store.consumers(ORDERS) if (each.key, each.consumer) == (KEY, consumer)]
-    return status
-
-
-async def _next(store: WatermarkStore, *, ordered: bool = False) -> Claim | None:
-    return await store.claim(ORDERS, "load", "worker-2", 60.0, ordered=ordered)
 
 
 class UpkeepTests:
@@ -57,8 +44,8 @@ class UpkeepTests:
         claim = await taken(store)
         assert (claim.batch.seq, claim.attempt) == (2, 1)
         await store.acknowledge(claim)
-        assert await _waiting(store) == []
-        assert (await _status(store)).done_seq == 3
+        assert await waiting(store) == []
+        assert (await status_of(store)).done_seq == 3
 
     async def test_a_range_can_be_replayed_to_one_or_to_all(self, store: WatermarkStore) -> None:
         """Exactly these come again, to whom they are meant; what still waits is not counted."""
@@ -67,11 +54,11 @@ class UpkeepTests:
             await store.subscribe(ORDERS, consumer, "earliest")
             await done(store, 4, consumer)
         assert await store.replay(KEY, 2, 3, consumer="load") == {"load": 2}
-        assert await _waiting(store) == [2, 3, 5]
-        assert await _waiting(store, "mail") == [5]
+        assert await waiting(store) == [2, 3, 5]
+        assert await waiting(store, "mail") == [5]
         assert await store.replay(KEY, 3, 9) == {"load": 1, "mail": 2}
-        assert await _waiting(store) == [2, 3, 4, 5]
-        assert await _waiting(store, "mail") == [3, 4, 5]
+        assert await waiting(store) == [2, 3, 4, 5]
+        assert await waiting(store, "mail") == [3, 4, 5]
         assert await store.replay(KEY, 1, 9, consumer="nobody") == {}
         assert await store.replay(WatermarkKey("nothing"), 1, 9) == {}
         assert [(await taken(store)).batch.seq for _ in range(4)] == [2, 3, 4, 5]
@@ -81,13 +68,13 @@ class UpkeepTests:
         await log_of(store, 5)
         await store.subscribe(ORDERS, "load", "latest")
         await appended(store, "new")
-        assert await _waiting(store) == [6]
+        assert await waiting(store) == [6]
         assert await store.replay(KEY, 2, 3, consumer="load") == {"load": 2}
-        assert await _waiting(store) == [2, 3, 6]
-        status = await _status(store)
+        assert await waiting(store) == [2, 3, 6]
+        status = await status_of(store)
         assert (status.start_seq, status.done_seq, status.pending) == (1, 1, 3)
         await done(store, 3)
-        assert (await _status(store)).done_seq == 6
+        assert (await status_of(store)).done_seq == 6
 
     async def test_what_is_held_is_not_replayed(self, store: WatermarkStore) -> None:
         """Its holder has it; it finishes once."""
@@ -96,7 +83,7 @@ class UpkeepTests:
         claim = await taken(store)
         assert await store.replay(KEY, 1, 1) == {"load": 0}
         await store.acknowledge(claim)
-        assert await _waiting(store) == []
+        assert await waiting(store) == []
 
     async def test_consumers_are_listed_with_their_progress(self, store: WatermarkStore, clock: FakeClock) -> None:
         """By watermark and name, with what waits, and when they were seen."""
@@ -112,8 +99,8 @@ class UpkeepTests:
             key=KEY, consumer="load", start_seq=0, done_seq=1, pending=1, dead=0,
             first_seen_at=began, last_seen_at=clock.now(),
         )  # fmt: skip
-        assert await _status(store) == expected
-        mail = await _status(store, "mail")
+        assert await status_of(store) == expected
+        mail = await status_of(store, "mail")
         assert (mail.start_seq, mail.done_seq, mail.pending, mail.last_seen_at) == (3, 3, 0, began)
         assert [each.consumer for each in await store.consumers()] == ["load", "mail"]
 
@@ -125,13 +112,13 @@ class UpkeepTests:
         await done(store, 1)
         claim = await taken(store)
         clock.advance(100)
-        assert await store.unsubscribe(ORDERS, "load", _ANNA) == [KEY]
+        assert await store.unsubscribe(ORDERS, "load", ANNA) == [KEY]
         assert await store.consumers() == []
         assert await store.due(KEY, 10) == []
-        assert await store.unsubscribe(ORDERS, "load", _ANNA) == []
+        assert await store.unsubscribe(ORDERS, "load", ANNA) == []
         await store.acknowledge(claim)  # there is nothing left to acknowledge, and nothing wrong with that
         await store.subscribe(ORDERS, "load", "earliest")
-        assert await _waiting(store) == [1, 2]
+        assert await waiting(store) == [1, 2]
         assert [each.operation for each in await store.journal(KEY)] == ["unsubscribe"]
 
     async def test_what_nobody_needs_is_pruned_oldest_first(self, store: WatermarkStore, clock: FakeClock) -> None:
@@ -153,7 +140,7 @@ class UpkeepTests:
         assert seqs(await store.history(KEY)) == [6]
         new = await appended(store, "new")
         assert new.seq == 7
-        assert await _waiting(store) == [7]
+        assert await waiting(store) == [7]
         assert (await taken(store)).batch.items == ["new"]
 
     async def test_what_is_dead_is_not_pruned(self, store: WatermarkStore, clock: FakeClock) -> None:
@@ -185,11 +172,11 @@ class UpkeepTests:
         await store.subscribe(ORDERS, "load", "earliest")
         await done(store, 1)
         await store.rewind(KEY, 5, reread=False)  # nobody's act
-        await store.rewind(KEY, None, reread=True, act=_ANNA)
+        await store.rewind(KEY, None, reread=True, act=ANNA)
         await store.replay(KEY, 1, 1, act=Act("ben"))
         clock.advance(60)
-        await store.rewatch(KEY, _ANNA)
-        await store.forget(KEY, _ANNA)
+        await store.rewatch(KEY, ANNA)
+        await store.forget(KEY, ANNA)
         entries = await peer.journal(KEY)
         assert [each.operation for each in entries] == ["forget", "rewatch", "replay", "rewind"]
         rewind, replay, forget = entries[3], entries[2], entries[0]
@@ -200,9 +187,9 @@ class UpkeepTests:
         assert forget.at == clock.now()
         assert await peer.journal(KEY, limit=1) == [forget]
         assert await peer.journal() == entries
-        assert await peer.journal(_EU) == []
+        assert await peer.journal(EU) == []
 
-    @pytest.mark.parametrize("act", [None, _ANNA], ids=["unsaid", "said"])
+    @pytest.mark.parametrize("act", [None, ANNA], ids=["unsaid", "said"])
     async def test_an_act_on_what_is_not_there_leaves_no_entry(self, store: WatermarkStore, act: Act | None) -> None:
         """Nothing was changed, so nothing is recorded."""
         assert not await store.forget(KEY, act)

@@ -66,6 +66,12 @@ def test_max_batches_counts_batches_not_groups() -> None:
     assert waiting("c") == [3]
 
 
+def test_a_group_has_at_most_a_hundred_batches() -> None:
+    """Each of them has a lease of its own to be renewed."""
+    commit(*[[number] for number in range(150)])
+    assert [len(items) for items in groups(10**6)] == [100, 50]
+
+
 def test_watermarks_and_kinds_are_not_mixed() -> None:
     """What is removed, and what comes from another watermark, is a group of its own."""
     commit([1])
