@@ -19,7 +19,8 @@ _MOST = 100
 class Groups:
     """The batches of a loop, in groups of at most ``max_items``; without it each batch is a group.
 
-    As a context it gives back the batch that was taken for the next group, when there is no next group.
+    As a context it gives back what was taken and not handed out: the batch that was to begin the next group, or a group
+    that could not be put together to its end.
     """
 
     def __init__(self, intake: Intake, session: StoreSession, max_batches: int | None, max_items: int | None) -> None:
@@ -27,7 +28,7 @@ class Groups:
         self._session = session
         self._left = max_batches
         self._max_items = max_items
-        self._next: Taken | None = None
+        self._ahead: list[Taken] = []
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -37,31 +38,29 @@ class Groups:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give back what was taken in advance; nothing went wrong with it."""
-        ahead, self._next = self._next, None
-        if ahead is not None:
-            self._session.run(self.intake.give_back(ahead, None))
+        while self._ahead:
+            self._session.run(self.intake.give_back(self._ahead.pop(0), None))
 
     def __iter__(self) -> Iterator[list[Taken]]:
         """Yield groups until nothing can be had, or as many batches as are wanted have come."""
-        while (first := self._take()) is not None:
-            group = [first]
-            while self._max_items is not None and (following := self._take()) is not None:
-                if not self._fits(group, following):
-                    self._next = following
+        while self._ahead or self._take():
+            size = 1
+            while self._max_items is not None and self._take():
+                if not self._fits(self._ahead[:size], self._ahead[size]):
                     break
-                group.append(following)
+                size += 1
+            group, self._ahead = self._ahead[:size], self._ahead[size:]
             yield group
 
-    def _take(self) -> Taken | None:
-        ahead, self._next = self._next, None
-        if ahead is not None:
-            return ahead
-        if self._left == 0:
-            return None
-        taken = self._session.run(self.intake.claim())
-        if taken is not None and self._left is not None:
+    def _take(self) -> bool:
+        """Claim one more batch; whether there was one to be had."""
+        taken = None if self._left == 0 else self._session.run(self.intake.claim())
+        if taken is None:
+            return False
+        self._ahead.append(taken)
+        if self._left is not None:
             self._left -= 1
-        return taken
+        return True
 
     def _fits(self, group: list[Taken], following: Taken) -> bool:
         """Whether a batch may join: alike in what it is, small enough, and neither side has failed before."""

@@ -8,8 +8,10 @@ import pytest
 
 from airflow_provider_incremental import consume
 from airflow_provider_incremental.core.batch import NewBatch
+from airflow_provider_incremental.core.errors import StoreUnavailableError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, WatermarkKey
+from airflow_provider_incremental.stores.sql.store import SqlStore
 from tests.unit.consumers.log import ORDERS, commit, in_store, waiting
 
 
@@ -57,6 +59,24 @@ def test_what_was_taken_in_advance_is_given_back_without_an_attempt() -> None:
         batch.acknowledge()
         break
     assert [(batch.seq, batch.attempt) for batch in consume("orders", consumer="c")] == [(2, 1), (3, 1)]
+
+
+def test_a_group_that_cannot_be_put_together_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store goes away between two claims: nobody has to wait for the lease of what was taken before."""
+    commit([1], [2])
+    claim, claims = SqlStore.claim, iter([None, StoreUnavailableError("away")])
+
+    async def failing(self: SqlStore, *given: Any, **how: Any) -> Any:
+        error = next(claims)
+        if error is not None:
+            raise error
+        return await claim(self, *given, **how)
+
+    monkeypatch.setattr(SqlStore, "claim", failing)
+    with pytest.raises(StoreUnavailableError):
+        groups(9)
+    monkeypatch.setattr(SqlStore, "claim", claim)
+    assert [(batch.seq, batch.attempt) for batch in consume("orders", consumer="c")] == [(1, 1), (2, 1)]
 
 
 def test_max_batches_counts_batches_not_groups() -> None:
