@@ -15,6 +15,7 @@ __all__ = [
     "add_watermark",
     "add_wide",
     "count",
+    "settle_copy",
     "settle_position",
     "settle_replay",
     "settle_watermark",
@@ -125,6 +126,12 @@ def settle_replay(given: Namespace) -> None:
         given.usage.error("give --from SEQ and --to SEQ, or --dead")
     if given.first is not None and given.last is not None and given.first > given.last:
         given.usage.error(f"--from {given.first} is behind --to {given.last}")
+
+
+def settle_copy(given: Namespace) -> None:
+    """See that a copy leads from one store to another."""
+    if given.source == given.target:
+        given.usage.error("give --from STORE, --to STORE or both, and two different ones")
 
 
 def count(text: str) -> int:

@@ -13,6 +13,7 @@ from airflow_provider_incremental.cli.arguments import (
     add_watermark,
     add_wide,
     count,
+    settle_copy,
     settle_replay,
 )
 
@@ -27,6 +28,7 @@ def add_upkeep(commands: Any) -> None:
     _add_journal(commands)
     _add_forget(commands)
     _add_forget_consumer(commands)
+    _add_copy(commands)
 
 
 def _add_consumers(commands: Any) -> None:
@@ -122,6 +124,31 @@ def _add_forget_consumer(commands: Any) -> None:
     add_act(command)
     add_consent(command)
     add_output(command)
+
+
+def _add_copy(commands: Any) -> None:
+    command = add_command(
+        commands,
+        "copy",
+        "copying:run",
+        "copy watermarks to another store, with their batches, their consumers and what these have finished; compare "
+        "at the end; exits with 1 when one is not there as it is here. Again is harmless. Stop the triggers and the "
+        "tasks first: what they do meanwhile stays behind",
+        "  airflow-incremental copy --to conn:incremental_store --dry-run\n"
+        "  airflow-incremental copy --from sqlite:////opt/airflow/incremental.db --to conn:incremental_store",
+        store=False,
+    )
+    default = "default: the one of [incremental] store"
+    command.add_argument(
+        "--from", dest="source", metavar="STORE", help=f"conn: and a connection's id, or a URL; {default}"
+    )
+    command.add_argument("--to", dest="target", metavar="STORE", help=f"the same; {default}")
+    command.add_argument("--dry-run", action="store_true", help="read and compare everything, write nothing")
+    command.add_argument("--force", action="store_true", help="copy although triggers or tasks seem to be at work")
+    add_act(command)
+    add_wide(command)
+    add_output(command)
+    command.set_defaults(settle=settle_copy)
 
 
 def _add_asset(command: ArgumentParser) -> None:

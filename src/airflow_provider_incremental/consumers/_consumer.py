@@ -11,6 +11,7 @@ from airflow_provider_incremental.core.checks import SHORTEST, Seconds, as_count
 from airflow_provider_incremental.core.clock import SystemClock
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.intake import Intake
+from airflow_provider_incremental.core.journal import was_brought
 from airflow_provider_incremental.core.pace import Patience
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.wiring.sync import StoreSession
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 LEASE = 300.0
 """Seconds after which the batch of a worker that died can be taken by another; a living one renews it."""
+
+_ENTRIES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +61,7 @@ class Consumer:
 
     def open(self, session: StoreSession) -> Intake:
         """Return the intake, after the store was found to be the right one and to know the consumer."""
-        self.run.require_store(session.run(session.store.identity()))
+        self._require_store(session)
         if not session.run(session.store.subscribe(self.selector, self.name, self.start, self.run.batch_ids)):
             self._nothing_is_watched()
         intake = Intake(
@@ -74,6 +77,18 @@ class Consumer:
         for dead in session.run(intake.bury()):
             self.undertaker.tell(dead)
         return intake
+
+    def _require_store(self, session: StoreSession) -> None:
+        """Refuse the store of other watermarks; one that these were copied to before the run began is the right one."""
+        identity = session.run(session.store.identity())
+        others = self.run.stores - {identity}
+        earlier: set[str] = set()
+        if others:
+            for watermark in session.run(session.store.list_watermarks(self.selector)):
+                copies = session.run(session.store.journal(watermark.key, _ENTRIES))
+                details = [entry.detail for entry in copies if entry.operation == "copy"]
+                earlier |= {store for store in others if any(was_brought(store, each) for each in details)}
+        self.run.require_store(identity, frozenset(earlier))
 
     def _nothing_is_watched(self) -> None:
         """A name that nobody watches is a typing error, or the first run of all: only the run's events can tell."""

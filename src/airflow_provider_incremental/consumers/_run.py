@@ -35,12 +35,13 @@ class Run:
             raise ConfigurationError(msg)
         return name
 
-    def require_store(self, identity: str) -> None:
+    def require_store(self, identity: str, earlier: frozenset[str]) -> None:
         """Refuse a store that the events of this run were not made from: it would look as if nothing were new.
 
+        :param earlier: stores that had the watermarks before they were copied to this one.
         :raises WrongStoreError: naming both, and what to set.
         """
-        others = self.stores - {identity}
+        others = self.stores - {identity} - earlier
         if others:
             msg = (
                 f"this run was started by batches in the store {', '.join(sorted(others))}, but this worker opened the "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from airflow_provider_incremental.core.values import dumps
 from airflow_provider_incremental.core.watermark import Cursor
 
-__all__ = ["CRASHED", "FORGOTTEN", "REWATCHED", "UNSUBSCRIBED", "replayed", "rewound"]
+__all__ = ["CRASHED", "FORGOTTEN", "REWATCHED", "UNSUBSCRIBED", "brought", "replayed", "rewound", "was_brought"]
 
 CRASHED = "every worker that took it died, or lost its lease"
 FORGOTTEN = "deleted with its batches, claims and consumers"
@@ -36,6 +36,26 @@ def replayed(first_seq: int, last_seq: int, given: Mapping[str, int], *, dead_on
     which = "dead batches" if dead_only else "batches"
     counts = ", ".join(f"{count} to {name}" for name, count in given.items()) or "nobody is known"
     return f"{which} {first_seq} to {last_seq}: {counts}"
+
+
+def brought(store: str, version: int, last_seq: int) -> str:
+    """Return where a watermark came from.
+
+    :param store: the identity of the store that had it before.
+
+    >>> was_brought("one", brought("one", 7, 3))
+    True
+    """
+    return f"{_from(store)}, at version {version} with the batches up to {last_seq}"
+
+
+def was_brought(store: str, detail: str) -> bool:
+    """Whether an entry tells that a watermark came from this store."""
+    return detail.startswith(f"{_from(store)}, ")
+
+
+def _from(store: str) -> str:
+    return f"brought from the store {store}"
 
 
 def _place(cursor: Cursor) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
+from airflow_provider_incremental.core.snapshot import FIRST, PAGE_BYTES, Place, Snapshot
 from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus, DeadBatch, JournalEntry
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
@@ -265,6 +266,24 @@ class WatermarkStore(Protocol):
 
     async def forget(self, key: WatermarkKey, act: Act | None = None) -> bool:
         """Delete a watermark with its batches, claims and consumers; whether there was one."""
+
+    async def export(self, key: WatermarkKey, place: Place = FIRST, page_bytes: int = PAGE_BYTES) -> Snapshot | None:
+        """Return a page of all that belongs to a watermark, or None when there is none.
+
+        :param place: where the page begins, as ``next`` of the page before says.
+        :param page_bytes: about how much of it to return, at least one part.
+        """
+
+    async def restore(self, page: Snapshot, act: Act | None = None) -> None:
+        """Take in one of the pages that :meth:`export` gave, in their order. Twice is once.
+
+        Nothing can be seen under the watermark's name until the last page is there; then it is as it was exported. The
+        first page begins anew.
+
+        :param act: recorded in the journal with the last page.
+        :raises ConflictError: when there is such a watermark, the page before is missing, or the page is not sound
+            (:meth:`core.snapshot.Snapshot.require_sound`); nothing was changed.
+        """
 
     async def aclose(self) -> None:
         """Give back connections. The store may not be used afterwards."""

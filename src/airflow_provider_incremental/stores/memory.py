@@ -19,6 +19,7 @@ from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.upkeep import Act
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
+from airflow_provider_incremental.stores._memory_snapshots import MemorySnapshots
 from airflow_provider_incremental.stores._memory_state import (
     Consumer,
     Work,
@@ -31,13 +32,12 @@ from airflow_provider_incremental.stores._memory_state import (
     reported,
     require_unused,
 )
-from airflow_provider_incremental.stores._memory_upkeep import MemoryUpkeep
 from airflow_provider_incremental.stores.once import OnceInMemory
 
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore(MemoryUpkeep, OnceInMemory):
+class MemoryStore(MemorySnapshots, OnceInMemory):
     """Watermarks, batches and claims in memory; see :class:`core.store.WatermarkStore` for what each operation does.
 
     :param clock: what time it is; a test passes its own.
@@ -49,8 +49,7 @@ class MemoryStore(MemoryUpkeep, OnceInMemory):
     """
 
     def __init__(self, *, clock: Clock | None = None, identity: str | None = None) -> None:
-        super().__init__(clock=clock or SystemClock())
-        self._identity = identity or str(uuid.uuid4())
+        super().__init__(clock=clock or SystemClock(), identity=identity or str(uuid.uuid4()))
 
     async def identity(self) -> str:
         """Return the id that this store got when it was made."""

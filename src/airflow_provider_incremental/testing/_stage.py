@@ -9,6 +9,7 @@ from airflow_provider_incremental.core.batch import Batch, BatchKind, Claim, New
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
 from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus
 from airflow_provider_incremental.core.watermark import PollReport, Watches, Watermark, WatermarkKey
+from airflow_provider_incremental.testing.fakes import FakeClock
 
 KEY = WatermarkKey("orders")
 ORDERS = Selector("orders")
@@ -95,3 +96,29 @@ async def status_of(store: WatermarkStore, consumer: str = "load") -> ConsumerSt
 async def next_claim(store: WatermarkStore, *, ordered: bool = False) -> Claim | None:
     """What a second worker gets, if there is anything to be had."""
     return await store.claim(ORDERS, "load", "worker-2", 60.0, ordered=ordered)
+
+
+async def busy(store: WatermarkStore, clock: FakeClock) -> Claim:
+    """Fill a watermark with one of everything; return the claim that a worker still holds."""
+    watermark = await store.register(KEY, WATCHES)
+    marks = [bytes([number]) * 16 for number in range(3)]
+    first = slice_of(None, 1, [{"id": 1, "at": clock.now()}, "ü", None], marks=marks)
+    watermark, _ = await store.commit(watermark, 1, [first], NOTHING, {"a": b"\x00\xff", "b": b""})
+    await store.subscribe(ORDERS, "mail", "latest")
+    kinds: list[BatchKind] = ["added", "removed", "added", "added", "baseline", "added"]
+    for number, kind in enumerate(kinds, 2):
+        batch = slice_of(number - 1, (number, "ü"), [number], kind)
+        watermark, _ = await store.commit(watermark, (number, "ü"), [batch], PollReport(next_poll_in=30.0))
+        clock.advance(1)
+    await store.subscribe(ORDERS, "load", "earliest")
+    await done(store, 1)
+    await store.release(await taken(store), "bad row", retry_after=60.0)
+    await done(store, 1)
+    held = await taken(store)
+    await store.release(await taken(store, holder="worker-3"), "hopeless", dead=True)
+    await done(store, 1, "mail")
+    await store.begin_announcement(KEY, 5, 60.0)
+    await confirmed(store, *[batch for batch in await store.history(KEY) if batch.seq in (1, 2, 3)])
+    await store.rewind(KEY, 7, reread=True)
+    await store.report(KEY, PollReport(error="no permission", failures=2, conflicts=1, late_skipped=4, note="behind"))
+    return held

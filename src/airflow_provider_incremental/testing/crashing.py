@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
+from airflow_provider_incremental.core.snapshot import FIRST, PAGE_BYTES, Place, Snapshot
 from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.store import ConsumerStart, Selector, WatermarkStore
 from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus, DeadBatch, JournalEntry
@@ -222,6 +223,14 @@ class CrashingStore:
     async def forget(self, key: WatermarkKey, act: Act | None = None) -> bool:
         """See :meth:`WatermarkStore.forget`."""
         return await self._run("forget", lambda: self._store.forget(key, act))
+
+    async def export(self, key: WatermarkKey, place: Place = FIRST, page_bytes: int = PAGE_BYTES) -> Snapshot | None:
+        """See :meth:`WatermarkStore.export`."""
+        return await self._run("export", lambda: self._store.export(key, place, page_bytes))
+
+    async def restore(self, page: Snapshot, act: Act | None = None) -> None:
+        """See :meth:`WatermarkStore.restore`."""
+        await self._run("restore", lambda: self._store.restore(page, act))
 
     async def aclose(self) -> None:
         """See :meth:`WatermarkStore.aclose`."""

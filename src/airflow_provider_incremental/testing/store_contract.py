@@ -26,6 +26,7 @@ from airflow_provider_incremental.testing._failures import FailureTests
 from airflow_provider_incremental.testing._leases import LeaseTests
 from airflow_provider_incremental.testing._memories import MemoryTests
 from airflow_provider_incremental.testing._rewinds import RewindTests
+from airflow_provider_incremental.testing._snapshots import SnapshotTests
 from airflow_provider_incremental.testing._upkeep import UpkeepTests
 from airflow_provider_incremental.testing._values import ValueTests
 from airflow_provider_incremental.testing._watermarks import WatermarkTests
@@ -48,6 +49,7 @@ class WatermarkStoreContract(
     ClockTests,
     FailureTests,
     UpkeepTests,
+    SnapshotTests,
 ):
     """Subclass it with a fixture ``store``: an empty store that takes its time from the fixture ``clock``."""
 

@@ -122,10 +122,10 @@ def store(empty_store: bytes, tmp_path: Path) -> Store:
 def run(store: Store, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     """Run a command on the store."""
 
-    def command(*arguments: str, url: str = store.url) -> Result:
+    def command(*arguments: str, url: str | None = store.url) -> Result:
         capsys.readouterr()
         try:
-            code = main([*arguments, "--store", url])
+            code = main([*arguments, *([] if url is None else ["--store", url])])
         except SystemExit as leaving:
             code = leaving.code
         caught = capsys.readouterr()

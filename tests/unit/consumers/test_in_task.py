@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import socket
 from collections.abc import Callable
@@ -10,11 +11,15 @@ from typing import Any
 import pytest
 
 from airflow_provider_incremental import AssetWatermark, consume, pending_batches
+from airflow_provider_incremental.core.copying import copy
 from airflow_provider_incremental.core.errors import (
     ConfigurationError,
     WrongStoreError,
 )
-from tests.unit.consumers.log import commit, identity, journal, payload, waiting
+from airflow_provider_incremental.core.upkeep import Act
+from airflow_provider_incremental.stores.memory import MemoryStore
+from airflow_provider_incremental.testing._stage import appended
+from tests.unit.consumers.log import ORDERS, commit, identity, in_store, journal, payload, waiting
 
 
 def test_the_consumer_is_the_dag(in_task: Callable[..., None]) -> None:
@@ -31,6 +36,18 @@ def test_a_run_of_another_store_fails_and_says_so(in_task: Callable[..., None]) 
     for use in (lambda: list(consume("orders")), lambda: pending_batches("orders")):
         with pytest.raises(WrongStoreError, match=r"another-store.*\[incremental\] store"):
             use()
+
+
+def test_a_run_from_before_the_watermark_was_copied_here_goes_on(in_task: Callable[..., None]) -> None:
+    """Its events name the store of before; they still name the batches, and other stores are still refused."""
+    before = MemoryStore(identity="the-store-before")
+    asyncio.run(appended(before, "an item"))
+    in_store(lambda store: copy(before, store, ORDERS, Act("anna")))
+    in_task(payload("the-store-before"))
+    assert [batch.items for batch in consume("orders")] == [["an item"]]
+    in_task(payload("the-store-before"), payload("the-store"))
+    with pytest.raises(WrongStoreError, match="in the store the-store, but"):
+        list(consume("orders"))
 
 
 def test_an_asset_that_was_announced_under_another_name_is_refused(in_task: Callable[..., None]) -> None:

@@ -137,6 +137,8 @@ OPERATIONS: Mapping[str, Operation] = {
         Operation("rewind", "admin"),
         Operation("rewatch", "admin"),
         Operation("forget", "admin"),
+        Operation("export", "admin", repeatable=True),
+        Operation("restore", "admin"),
     )
 }
 """Every operation by its name. A new one of the protocol is one entry here, and nothing else."""

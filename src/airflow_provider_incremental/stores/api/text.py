@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_incremental.core.batch import NewBatch
+from airflow_provider_incremental.core.snapshot import Snapshot
 from airflow_provider_incremental.stores.api.operations import Operation
 
 __all__ = ["BIG", "call_text", "is_big"]
@@ -49,6 +50,8 @@ def _weight(value: Any, most: int) -> int:
         return _A_VALUE + len(value)
     if isinstance(value, NewBatch):
         return _weight(value.items, most) + 22 * len(value.fingerprints)
+    if isinstance(value, Snapshot):
+        return value.weight
     if not isinstance(value, Collection):
         return _A_VALUE
     total = _A_VALUE

@@ -31,6 +31,7 @@ __all__ = [
     "key_from",
     "listed_watermark",
     "seen_from",
+    "split_marks",
     "text_or_none",
     "watches_from",
     "watermark_from",
@@ -138,7 +139,7 @@ async def seen_from(rows: Sequence[Any], key: WatermarkKey) -> list[SeenBatch]:
             SeenBatch(
                 row.seq,
                 _cursor(row.high, f"the cursor of batch {row.seq} of watermark {key} in asset_watermark_batches"),
-                _split(row.fingerprints),
+                split_marks(row.fingerprints),
             )
             for row in rows
         ]
@@ -242,7 +243,8 @@ def _text_items(text: str) -> list[Any]:
     return items
 
 
-def _split(marks: bytes) -> tuple[bytes, ...]:
+def split_marks(marks: bytes) -> tuple[bytes, ...]:
+    """Return the fingerprints that stand one after the other."""
     return tuple(marks[at : at + FINGERPRINT_BYTES] for at in range(0, len(marks), FINGERPRINT_BYTES))
 
 

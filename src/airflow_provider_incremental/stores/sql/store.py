@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch
 from airflow_provider_incremental.core.clock import Clock, SystemClock
+from airflow_provider_incremental.core.snapshot import FIRST, PAGE_BYTES, Place, Snapshot
 from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus, DeadBatch, JournalEntry
@@ -27,6 +28,7 @@ from airflow_provider_incremental.stores.sql.log import Log
 from airflow_provider_incremental.stores.sql.memories import Memories
 from airflow_provider_incremental.stores.sql.once import Once
 from airflow_provider_incremental.stores.sql.positions import Positions
+from airflow_provider_incremental.stores.sql.snapshots import Snapshots
 from airflow_provider_incremental.stores.sql.upkeep import Upkeep
 
 __all__ = ["SqlStore"]
@@ -63,6 +65,13 @@ class SqlStore:
         self._log = Log(database=self._database, now=self._now)
         self._consumers = Consumers(database=self._database, now=self._now)
         self._claims = Claims(database=self._database, now=self._now)
+        self._snapshots = Snapshots(
+            database=self._database,
+            now=self._now,
+            identity=self.identity,
+            memories=self._memories,
+            journal=self._journal,
+        )
         self._once = Once(database=self._database, now=self._now)
 
     def __repr__(self) -> str:
@@ -229,6 +238,14 @@ class SqlStore:
     async def forget(self, key: WatermarkKey, act: Act | None = None) -> bool:
         """Delete a watermark with its batches, claims and consumers; whether there was one."""
         return await self._positions.forget(key, act)
+
+    async def export(self, key: WatermarkKey, place: Place = FIRST, page_bytes: int = PAGE_BYTES) -> Snapshot | None:
+        """Return a page of all that belongs to a watermark, or None when there is none."""
+        return await self._snapshots.export(key, place, page_bytes)
+
+    async def restore(self, page: Snapshot, act: Act | None = None) -> None:
+        """Take in one of the pages that another store gave."""
+        await self._snapshots.restore(page, act)
 
     async def once(self, key: str, work: Callable[[], Awaitable[str]]) -> str:
         """Run one operation of this store and remember its answer, in one transaction; a second time, only answer."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from airflow_provider_incremental.core.batch import Batch, Claim
 from airflow_provider_incremental.core.errors import IncrementalError
+from airflow_provider_incremental.core.snapshot import Snapshot
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus, DeadBatch, JournalEntry
 from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey
@@ -90,6 +91,8 @@ def _named(value: Any) -> WatermarkKey | Selector | None:
     """Return the watermark, or the watermarks, that a value is or is about."""
     if isinstance(value, (Claim, DeadBatch)):
         return value.batch.key
+    if isinstance(value, Snapshot):
+        return value.watermark.key
     if isinstance(value, (Watermark, Batch, ConsumerStatus, JournalEntry)):
         return value.key
     return value if isinstance(value, (WatermarkKey, Selector)) else None

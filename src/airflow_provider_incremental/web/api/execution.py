@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from airflow_provider_incremental.core.batch import Batch, Claim, SeenBatch
 from airflow_provider_incremental.core.errors import IncrementalError
 from airflow_provider_incremental.core.redact import one_line
+from airflow_provider_incremental.core.snapshot import Snapshot
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.api.operations import OPERATIONS, Operation
 from airflow_provider_incremental.stores.once import DoesOnce
@@ -145,6 +146,8 @@ def _weight(answer: Any) -> int:
         return answer.items_bytes if answer.items is not None else 0
     if isinstance(answer, Claim):
         return _weight(answer.batch)
+    if isinstance(answer, Snapshot):
+        return answer.weight
     if isinstance(answer, SeenBatch):
         return 16 * len(answer.fingerprints)
     return sum(map(_weight, answer)) if isinstance(answer, Sequence) and not isinstance(answer, str) else 0
