@@ -137,7 +137,7 @@ async def _under_load(store: Any) -> dict[str, float]:
                 watermark, _ = await timed(store.commit(watermark, polls, [batch], _NOTHING))
             if due := await timed(store.due(key, 3600)):
                 await timed(store.begin_announcement(key, due[-1].seq, 0.0))
-                await timed(store.confirm(key, [each.seq for each in due]))
+                await timed(store.confirm(key, [each.id for each in due]))
             await asyncio.sleep(_INTERVAL)
 
     triggers = [asyncio.create_task(trigger(number)) for number in range(_TRIGGERS)]

@@ -27,7 +27,7 @@ async def test_hundreds_of_triggers_share_a_handful_of_connections(database: str
             new = NewBatch(low=step, high=step + 1, items=[number], count=1)
             watermark, _ = await store.commit(watermark, step + 1, [new], PollReport())
             due = await store.due(key, 60)
-            await store.confirm(key, [batch.seq for batch in due])
+            await store.confirm(key, [batch.id for batch in due])
         await store.report(key, PollReport())
 
     await asyncio.gather(*(trigger(number) for number in range(TRIGGERS)))

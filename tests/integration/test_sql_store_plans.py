@@ -89,7 +89,7 @@ async def a_day(store: SqlStore) -> None:
     assert await store.acknowledged(ASSET, "load", claim.batch.id)
     watermark = await store.load(KEY)
     assert watermark is not None
-    await store.confirm(KEY, [due[0].seq])
+    await store.confirm(KEY, [due[0].id])
     await store.commit(watermark, 2, [NewBatch(low=1, high=2, items=[0], count=1)], PollReport())
 
 

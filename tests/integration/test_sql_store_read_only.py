@@ -49,7 +49,7 @@ async def registers(store: SqlStore) -> object:
 
 async def confirms(store: SqlStore) -> object:
     """A single statement."""
-    return await store.confirm(KEY, [1])
+    return await store.confirm(KEY, ["0" * 32])
 
 
 async def subscribes(store: SqlStore) -> object:

@@ -26,7 +26,7 @@ async def finished_log(store: SqlStore, key: WatermarkKey) -> Selector:
     watermark = await store.register(key, WATCHES)
     for _ in range(LENGTH):
         watermark = await commit(store, watermark)
-    await store.confirm(key, range(1, LENGTH + 1))
+    await store.confirm(key, [batch.id for batch in await store.history(key)])
     await store.subscribe(asset, "load", "earliest")
     while claim := await store.claim(asset, "load", f"holder of {key}", 60):
         await store.acknowledge(claim)

@@ -167,7 +167,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         if writer.flights:
             flight = writer.flights.pop(0)
             if stored:
-                self.run(self.store.confirm(KEY, flight))
+                self.run(self.store.confirm(KEY, [self.model.batches[seq].id for seq in flight]))
                 self.model.announced |= dict.fromkeys(flight, self.clock.now())
 
     @rule(which=WRITERS)

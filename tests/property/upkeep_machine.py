@@ -48,6 +48,7 @@ class UpkeepMachine(RuleBasedStateMachine):
         self.owed: dict[str, set[int]] = {}
         self.dead: dict[str, set[int]] = {}
         self.log: dict[int, str] = {}
+        self.ids: dict[int, str] = {}
         self.serial = 0
         self.steps = 0
 
@@ -83,6 +84,7 @@ class UpkeepMachine(RuleBasedStateMachine):
 
         [batch] = self.both(act)
         self.log[batch.seq] = kind
+        self.ids[batch.seq] = batch.id
         if kind != "baseline":
             for owed in self.owed.values():
                 owed.add(batch.seq)
@@ -90,7 +92,7 @@ class UpkeepMachine(RuleBasedStateMachine):
     @rule(seqs=st.sets(SEQS, max_size=4))
     def confirm(self, seqs: set[int]) -> None:
         """Airflow has stored events."""
-        self.both(lambda store: store.confirm(KEY, seqs))
+        self.both(lambda store: store.confirm(KEY, [self.ids.get(seq, "0" * 32) for seq in seqs]))
 
     @rule(consumer=CONSUMERS, start=st.sampled_from(["earliest", "latest"]))
     def subscribe(self, consumer: str, start: Any) -> None:

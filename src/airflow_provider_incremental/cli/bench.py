@@ -50,7 +50,7 @@ async def cycle(store: WatermarkStore, key: WatermarkKey, items: int, pages: tup
     await store.commit(watermark, number, [batch], PollReport())
     due = await store.due(key, 3600.0, inline_bytes=4096)
     await store.begin_announcement(key, due[-1].seq, 0.0)
-    await store.confirm(key, [each.seq for each in due])
+    await store.confirm(key, [each.id for each in due])
     claim = await store.claim(only, _CONSUMER, uuid.uuid4().hex, 600.0)
     if claim is not None:
         await store.acknowledge(claim)

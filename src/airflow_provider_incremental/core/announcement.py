@@ -39,6 +39,11 @@ class Announcement:
         return frozenset(batch.seq for batch in self.batches)
 
     @property
+    def batch_ids(self) -> list[str]:
+        """The ids of the same batches, which no other batch ever has."""
+        return [batch.id for batch in self.batches]
+
+    @property
     def payload(self) -> dict[str, Json]:
         """The event's payload. Batches that do not fit are counted in ``batches_omitted``; the log has them."""
         first, last = self.batches[0], self.batches[-1]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
-__all__ = ["Clock", "SystemClock"]
+__all__ = ["Clock", "SystemClock", "sleep_unless"]
 
 
 class Clock(Protocol):
@@ -37,3 +38,18 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait that many seconds, letting everything else in the event loop run."""
         await asyncio.sleep(seconds)
+
+
+async def sleep_unless(clock: Clock, seconds: float, over: asyncio.Future[Any]) -> None:
+    """Wait that many seconds by the clock, or until the future is done; what became of it is for the caller to see."""
+
+    def wake(_: object) -> None:
+        sleep.reschedule(0)  # a time that has passed: the sleep ends here
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(None) as sleep:
+            over.add_done_callback(wake)
+            try:
+                await clock.sleep(seconds)
+            finally:
+                over.remove_done_callback(wake)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 
@@ -23,8 +24,9 @@ from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.chores import Chores
 from airflow_provider_incremental.core.clock import Clock
 from airflow_provider_incremental.core.contained import contained
-from airflow_provider_incremental.core.errors import ConflictError, WatchesAnotherSourceError
+from airflow_provider_incremental.core.errors import ConflictError, SourceError, WatchesAnotherSourceError
 from airflow_provider_incremental.core.pace import FeedSettings, StartAt, backoff
+from airflow_provider_incremental.core.polls import Polls
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.source import Found, Source, require_baseline, require_progress
 from airflow_provider_incremental.core.store import WatermarkStore
@@ -37,6 +39,8 @@ __all__ = ["Feed"]
 
 log = logging.getLogger(__name__)
 
+_HEAD_START = 5.0
+"""Seconds that a poll has for itself, before announcements go on beside it."""
 _LONGEST_START_WAIT = 60.0
 _STORE_RETRY = 5.0
 
@@ -79,6 +83,7 @@ class Feed:
         self._window = SeenWindow(store, source)
         self._chores = Chores(key=key, store=store, settings=settings, clock=clock)
         self._wake = Wake(source.changed, clock)
+        self._polls = Polls(self._poll_step, clock)
         source.memory = StoredMemory(store, key)
         self._owned = False
         self._loaded: Watermark | None = None
@@ -96,14 +101,17 @@ class Feed:
         Cancel the task to stop. Nothing but cancellation leaves this generator.
         """
         await self._honour_last_poll()
-        async with self._wake:
+        async with self._wake, self._polls:
             while True:
-                if self._clock.monotonic() >= self._next_poll:
-                    await self._poll_step()
+                if not self._polls.under_way and self._clock.monotonic() >= self._next_poll:
+                    self._polls.begin()
+                    await self._wait_for_poll(_HEAD_START)
                 announcement = await self._announce_step()
                 if announcement is not None:
                     yield announcement
-                if await self._wake.rest(self._pause()) and not self._failures:
+                if self._polls.under_way:
+                    await self._wait_for_poll(self._pause())
+                elif await self._wake.rest(self._pause()) and not self._failures:
                     self._next_poll = self._clock.monotonic()
 
     async def confirm(self, announcement: Announcement) -> None:
@@ -112,7 +120,7 @@ class Feed:
         A confirmation that the store does not take is logged; the batches are then announced again.
         """
         try:
-            await self._store.confirm(self.key, announcement.seqs)
+            await self._store.confirm(self.key, announcement.batch_ids)
         except (Exception, asyncio.CancelledError) as error:
             if told_to_stop(error):
                 raise
@@ -148,6 +156,12 @@ class Feed:
                 since = (self._clock.now() - last).total_seconds()
                 wait = min(self._settings.poll_interval, _LONGEST_START_WAIT) - max(since, 0.0)
                 self._next_poll = self._clock.monotonic() + max(wait, 0.0)
+
+    async def _wait_for_poll(self, seconds: float) -> None:
+        try:
+            await self._polls.wait(seconds)
+        except SourceError as error:
+            await self._back_off(error)
 
     async def _poll_step(self) -> None:
         began = self._clock.monotonic()
@@ -234,9 +248,10 @@ class Feed:
         """What to announce now, if anything is due and nobody announced just before; and when to look again."""
         settings = self._settings
         flying = frozenset[int]().union(*(flight.announcement.seqs for flight in self._flights))
+        # Before the store is asked: a poll that commits meanwhile brings it forward.
+        self._next_check = now + min(settings.poll_interval, settings.redeliver_after)
         batches = await self._store.due(self.key, settings.redeliver_after, flying, settings.inline_bytes)
         if not batches:
-            self._next_check = now + min(settings.poll_interval, settings.redeliver_after)
             return None
         announcement = Announcement(self.key, await self._store.identity(), batches)
         wait = await self._store.begin_announcement(self.key, batches[-1].seq, settings.announce_interval)
@@ -249,7 +264,9 @@ class Feed:
             await self.confirm(flight.announcement)
 
     def _pause(self) -> float:
-        wake = [self._next_poll, self._next_check] if self._owned else [self._next_poll]
+        wake = [math.inf if self._polls.under_way else self._next_poll]
+        if self._owned:
+            wake.append(self._next_check)
         if self._settings.confirm_after is not None:
             wake += [flight.since + self._settings.confirm_after for flight in self._flights]
         return max(min(wake) - self._clock.monotonic(), 0.0)

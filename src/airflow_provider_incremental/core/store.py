@@ -78,8 +78,8 @@ class WatermarkStore(Protocol):
         :param report: recorded in the same transaction, as :meth:`report` does.
         :param remember: pieces of the source's memory to write, and those to forget (None), in the same transaction.
         :return: the moved watermark, and the batches with their sequence numbers (without items).
-        :raises ConflictError: when the version is another one by now, or it is version 0 and something else is
-            watched by now; nothing was changed.
+        :raises ConflictError: when the version is another one by now, or the watermark was forgotten and made again
+            since, or it is version 0 and something else is watched by now; nothing was changed.
         """
 
     async def remembered(self, key: WatermarkKey, prefix: str, after: str, limit: int) -> list[tuple[str, bytes]]:
@@ -122,8 +122,11 @@ class WatermarkStore(Protocol):
         :return: 0 when it is recorded; otherwise after how many seconds to ask what is due again, at most ``interval``.
         """
 
-    async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
-        """Record that Airflow has stored the event that names these batches: ``announced_at`` is now."""
+    async def confirm(self, key: WatermarkKey, batch_ids: Collection[str]) -> None:
+        """Record that Airflow has stored the event that names these batches: ``announced_at`` is now.
+
+        Those that are not in the log any more are ignored: pruned, or of a watermark that was forgotten.
+        """
 
     async def seen(self, key: WatermarkKey, after_seq: int, before_seq: int | None, limit: int) -> list[SeenBatch]:
         """Return fingerprints of the batches with ``after_seq < seq < before_seq``, newest first, ``limit`` batches."""

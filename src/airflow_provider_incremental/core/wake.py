@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from airflow_provider_incremental.core.clock import Clock
+from airflow_provider_incremental.core.clock import Clock, sleep_unless
 from airflow_provider_incremental.core.contained import contained
 from airflow_provider_incremental.core.redact import describe
 
@@ -60,17 +59,7 @@ class Wake:
         if news is None:
             await self._clock.sleep(seconds)
             return False
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(None) as sleep:
-
-                def wake(_: object) -> None:
-                    sleep.reschedule(0)  # a time that has passed: the sleep ends here
-
-                news.add_done_callback(wake)
-                try:
-                    await self._clock.sleep(seconds)
-                finally:
-                    news.remove_done_callback(wake)
+        await sleep_unless(self._clock, seconds, news)
         return news.done() and self._heard(news)
 
     def _listen(self) -> asyncio.Future[None] | None:

@@ -120,6 +120,7 @@ class Silence:
 class Watermark:
     """A position in a source. ``version`` counts its moves; 0 means that no poll was ever committed.
 
+    ``created_at`` tells it from one of the same name that was forgotten before: the one's versions are not the other's.
     ``last_seq`` is the number of the newest batch. Fingerprints of batches up to ``reread_after_seq`` do not count as
     seen any more: somebody rewound the watermark and wants those items again.
     """
@@ -130,6 +131,7 @@ class Watermark:
     last_seq: int
     watches: Watches | None = None
     reread_after_seq: int = 0
+    created_at: dt.datetime | None = None
     moved_at: dt.datetime | None = None
     status: WatermarkStatus = field(default_factory=WatermarkStatus)
 

@@ -106,9 +106,10 @@ class Record:
     pieces: dict[str, bytes] = field(default_factory=dict)
 
     def unmoved(self, loaded: Watermark) -> bool:
-        """Whether nobody has moved the watermark since, or given it to another source before it moved at all."""
+        """Whether nobody has moved the watermark since, made it anew, or given it to another source before a move."""
         now = self.watermark
-        return now.version == loaded.version and (now.started or now.watches == loaded.watches)
+        same = (now.created_at, now.version) == (loaded.created_at, loaded.version)
+        return same and (now.started or now.watches == loaded.watches)
 
     def returning(self, now: dt.datetime) -> list[Consumer]:
         return [consumer for consumer in self.consumers.values() if consumer.returns(now)]

@@ -116,7 +116,10 @@ class MemoryUpkeep:
             self._entries.append(entry)
 
     def _made(self, key: WatermarkKey) -> Record:
-        return self._records.setdefault(key, Record(Watermark(key=key, cursor=None, version=0, last_seq=0)))
+        if key not in self._records:
+            new = Watermark(key=key, cursor=None, version=0, last_seq=0, created_at=self._clock.now())
+            self._records[key] = Record(new)
+        return self._records[key]
 
     def _log(self, key: WatermarkKey) -> list[Logged]:
         record = self._records.get(key)

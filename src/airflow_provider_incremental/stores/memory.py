@@ -134,12 +134,12 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
             record = self._records.get(key)
             return record.begin_announcement(up_to_seq, interval, now) if record else interval
 
-    async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
+    async def confirm(self, key: WatermarkKey, batch_ids: Collection[str]) -> None:
         """Record that Airflow has stored the event that names these batches."""
         now = self._clock.now()
         with self._lock:
             for each in self._log(key):
-                if each.batch.seq in seqs:
+                if each.batch.id in batch_ids:
                     each.batch = replace(each.batch, announced_at=now)
 
     async def seen(self, key: WatermarkKey, after_seq: int, before_seq: int | None, limit: int) -> list[SeenBatch]:

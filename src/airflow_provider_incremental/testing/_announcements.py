@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from airflow_provider_incremental.core.store import RETURNS_WITHIN, WatermarkStore
-from airflow_provider_incremental.testing._stage import KEY, ORDERS, done, log_of, seqs, taken
+from airflow_provider_incremental.testing._stage import KEY, ORDERS, done, log_of, seqs, taken, told
 from airflow_provider_incremental.testing.fakes import FakeClock
 
 REDELIVER = 300.0
@@ -64,7 +64,7 @@ class AnnouncementTests:
         await log_of(store, 1)
         await store.subscribe(ORDERS, "load", "earliest")
         await store.begin_announcement(KEY, 1, 30)
-        await store.confirm(KEY, [1])
+        await told(store, 1)
         clock.advance(RETURNS_WITHIN - 1)
         assert seqs(await store.due(KEY, REDELIVER)) == [1]
         clock.advance(1)
@@ -77,7 +77,7 @@ class AnnouncementTests:
         """A run that works for longer than that is called again for what it has not come to."""
         await log_of(store, 2)
         await store.subscribe(ORDERS, "load", "earliest")
-        await store.confirm(KEY, [1, 2])
+        await told(store, 1, 2)
         claim = await taken(store)
         clock.advance(RETURNS_WITHIN)
         assert await store.due(KEY, REDELIVER) == []
@@ -126,7 +126,7 @@ class AnnouncementTests:
         await log_of(store, 1)
         assert seqs(await store.due(KEY, ten_years)) == [1]
         assert await store.begin_announcement(KEY, 1, ten_years) == 0
-        await store.confirm(KEY, [1])
+        await told(store, 1)
         await store.subscribe(ORDERS, "load", "earliest")
         assert await store.due(KEY, ten_years) == []
         assert (await taken(store, lease=ten_years)).batch.seq == 1

@@ -19,6 +19,7 @@ from airflow_provider_incremental.testing._stage import (
     seqs,
     slice_of,
     taken,
+    told,
 )
 from airflow_provider_incremental.testing.fakes import FakeClock
 
@@ -38,9 +39,9 @@ class BatchTests:
         batches = await log_of(store, 3)
         clock.advance(10 * REDELIVER)
         assert await peer.due(KEY, REDELIVER) == batches
-        await store.confirm(KEY, [1, 3])
+        await told(store, 1, 3)
         assert seqs(await peer.due(KEY, REDELIVER)) == [2]
-        await store.confirm(KEY, [2])
+        await told(store, 2)
         assert await peer.due(KEY, REDELIVER) == []
 
     async def test_due_of_a_watermark_that_is_not_there(self, store: WatermarkStore) -> None:
@@ -69,7 +70,7 @@ class BatchTests:
         await store.subscribe(ORDERS, "load", "earliest")
         await appended(store, "a", kind="removed")
         assert seqs(await store.due(KEY, REDELIVER)) == [2]
-        await store.confirm(KEY, [1, 2])
+        await told(store, 1, 2)
         clock.advance(REDELIVER)
         assert seqs(await store.due(KEY, REDELIVER)) == [2]
 
@@ -178,18 +179,20 @@ class BatchTests:
         """The time of the last stored event stands in the log; other batches are not touched."""
         await log_of(store, 2)
         clock.advance(7)
-        await store.confirm(KEY, {1})
+        await told(store, 1)
         assert [each.announced_at for each in await peer.history(KEY)] == [None, clock.now()]
         clock.advance(7)
-        await store.confirm(KEY, [2, 1])
+        await told(store, 2, 1)
         assert [each.announced_at for each in await peer.history(KEY)] == [clock.now()] * 2
 
     async def test_confirm_of_what_is_not_there_is_ignored(self, store: WatermarkStore) -> None:
-        """A confirmation may come after a watermark was forgotten, or name nothing."""
-        await store.confirm(KEY, [1])
+        """A confirmation may come after a watermark was forgotten and made again, or name nothing."""
+        await store.confirm(KEY, ["0" * 32])
+        [before] = await log_of(store, 1)
+        await store.forget(KEY)
         await log_of(store, 1)
         await store.confirm(KEY, [])
-        await store.confirm(KEY, [99])
+        await store.confirm(KEY, [before.id])
         assert seqs(await store.due(KEY, REDELIVER)) == [1]
 
     async def test_confirm_takes_many_at_once(self, store: WatermarkStore) -> None:
@@ -198,7 +201,7 @@ class BatchTests:
         backlog = [NewBatch(low=None, high=None, items=[number], count=1) for number in range(1500)]
         await store.commit(watermark, None, backlog, NOTHING)
         assert len(await store.due(KEY, REDELIVER)) == 1000
-        await store.confirm(KEY, range(1, 1500))
+        await told(store, *range(1, 1500))
         assert seqs(await store.due(KEY, REDELIVER)) == [1500]
 
     async def test_seen_returns_fingerprints_newest_first(self, store: WatermarkStore) -> None:
@@ -226,7 +229,7 @@ class BatchTests:
         """The log is read backwards from the end, or from before a number, with items, kinds and times."""
         await log_of(store, 3)
         await appended(store, kind="baseline")
-        await store.confirm(KEY, [2])
+        await told(store, 2)
         log = await store.history(KEY)
         assert seqs(log) == [4, 3, 2, 1]
         assert [each.kind for each in log] == ["baseline", "added", "added", "added"]
@@ -240,7 +243,7 @@ class BatchTests:
     async def test_the_log_does_not_change_when_the_watermark_is_rewound(self, store: WatermarkStore) -> None:
         """A rewind moves a cursor: batches stay as they are, confirmed or due."""
         await log_of(store, 2)
-        await store.confirm(KEY, [1])
+        await told(store, 1)
         before = await store.history(KEY)
         await store.rewind(KEY, None, reread=True)
         assert await store.history(KEY) == before

@@ -58,7 +58,13 @@ async def log_of(store: WatermarkStore, count: int, key: WatermarkKey = KEY) -> 
 async def confirmed(store: WatermarkStore, *batches: Batch) -> None:
     """Let Airflow have stored the event that names these batches."""
     for batch in batches:
-        await store.confirm(batch.key, [batch.seq])
+        await store.confirm(batch.key, [batch.id])
+
+
+async def told(store: WatermarkStore, *numbers: int) -> None:
+    """The same for batches of the log by their sequence numbers, in one confirmation."""
+    ids = {batch.seq: batch.id for batch in await store.history(KEY, limit=2000)}
+    await store.confirm(KEY, [ids[number] for number in numbers])
 
 
 async def taken(store: WatermarkStore, consumer: str = "load", holder: str = "worker-1", lease: float = 60.0) -> Claim:

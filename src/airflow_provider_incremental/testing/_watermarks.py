@@ -65,10 +65,12 @@ class WatermarkTests:
         """A watermark that nobody registered is None, not a watermark at its start."""
         assert await store.load(KEY) is None
 
-    async def test_register_makes_a_watermark_at_version_0(self, store: WatermarkStore, peer: WatermarkStore) -> None:
+    async def test_register_makes_a_watermark_at_version_0(
+        self, store: WatermarkStore, peer: WatermarkStore, clock: FakeClock
+    ) -> None:
         """A new watermark has no cursor, no batch, no poll, and is not started."""
         made = await store.register(KEY, WATCHES)
-        assert made == Watermark(key=KEY, cursor=None, version=0, last_seq=0, watches=WATCHES)
+        assert made == Watermark(key=KEY, cursor=None, version=0, last_seq=0, watches=WATCHES, created_at=clock.now())
         assert not made.started
         assert await peer.load(KEY) == made
 
@@ -224,6 +226,24 @@ class WatermarkTests:
                 wanted = [n for n in names if n[0] == "a" and n[1] in (namespace or "mn") and n[2] in (key or "xy")]
                 assert [each.key for each in listed] == [WatermarkKey(*name) for name in wanted]
         assert await store.list_watermarks(Selector("nobody")) == []
+
+    async def test_a_poll_from_before_a_forget_commits_nothing(
+        self, store: WatermarkStore, peer: WatermarkStore, clock: FakeClock
+    ) -> None:
+        """A watermark that was made again under the same name is another one, though their versions are equal."""
+        polling = [await store.register(KEY, WATCHES)]
+        await appended(store, "a")
+        polling.append(await loaded(store))
+        for watermark in polling:
+            await peer.forget(KEY)
+            clock.advance(1)
+            again = await peer.register(KEY, WATCHES)
+            while again.version < watermark.version:
+                again, _ = await peer.commit(again, 0, [], NOTHING)
+            with pytest.raises(ConflictError):
+                await store.commit(watermark, 9, [slice_of(0, 9, ["lost"])], NOTHING)
+            assert await store.load(KEY) == again
+            assert await store.history(KEY) == []
 
     async def test_forget_deletes_everything_of_one_watermark(self, store: WatermarkStore) -> None:
         """Batches, claims and consumers go with it; the neighbour stays; who comes back starts anew."""

@@ -107,9 +107,9 @@ class CrashingStore:
         """See :meth:`WatermarkStore.begin_announcement`."""
         return await self._run("begin_announcement", lambda: self._store.begin_announcement(key, up_to_seq, interval))
 
-    async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
+    async def confirm(self, key: WatermarkKey, batch_ids: Collection[str]) -> None:
         """See :meth:`WatermarkStore.confirm`."""
-        await self._run("confirm", lambda: self._store.confirm(key, seqs))
+        await self._run("confirm", lambda: self._store.confirm(key, batch_ids))
 
     async def seen(self, key: WatermarkKey, after_seq: int, before_seq: int | None, limit: int) -> list[SeenBatch]:
         """See :meth:`WatermarkStore.seen`."""

@@ -118,11 +118,13 @@ async def test_every_operation_is_done_once_although_each_of_its_answers_is_lost
         return await call
 
     watermark = await lossy(client.register(KEY, WATCHES))
+    ids = []
     for number in (1, 2):
         batch = NewBatch(low=None, high=number, items=[number], count=1)
+        ids.append(batch.id)
         watermark, _ = await lossy(client.commit(watermark, number, [batch], PollReport()))
     assert await lossy(client.begin_announcement(KEY, 2, 60.0)) == 0
-    await lossy(client.confirm(KEY, [1, 2]))
+    await lossy(client.confirm(KEY, ids))
     await lossy(client.subscribe(only, "load", "earliest"))
     first = await lossy(client.claim(only, "load", "a", 60.0))
     await lossy(client.acknowledge(await lossy(client.renew(first, 120.0))))

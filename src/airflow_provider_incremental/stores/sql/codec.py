@@ -173,6 +173,7 @@ def _watermark(row: Any, key: WatermarkKey, cursor: Cursor) -> Watermark:
         last_seq=row.last_seq,
         watches=watches_from(row.watches_source, row.watches_cursor),
         reread_after_seq=row.reread_after_seq,
+        created_at=row.created_at,
         moved_at=row.moved_at,
         status=WatermarkStatus(
             last_poll_at=row.last_poll_at,

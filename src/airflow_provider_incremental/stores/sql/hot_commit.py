@@ -26,7 +26,7 @@ WITH moved AS (
         last_error = $6, last_error_at = CASE WHEN $6::text IS NULL THEN last_error_at ELSE $5 END,
         failures = $7, conflicts = conflicts + $8, late_skipped = late_skipped + $9, note = $10,
         next_poll_at = $13
-    WHERE id = $1 AND version = $2
+    WHERE id = $1 AND version = $2 AND created_at = $14
         AND (version > 0 OR (watches_source, watches_cursor) IS NOT DISTINCT FROM ($11::text, $12::text))
     RETURNING id, version, last_seq, reread_after_seq, watches_source, watches_cursor, last_error_at, conflicts,
         late_skipped
@@ -37,19 +37,19 @@ WITH moved AS (
 )
 SELECT * FROM moved
 """
-_ONE = "SELECT moved.id, moved.last_seq, $14, $15, $16, $17, $18, $19, octet_length($19), $20, $4 FROM moved"
+_ONE = "SELECT moved.id, moved.last_seq, $15, $16, $17, $18, $19, $20, octet_length($20), $21, $4 FROM moved"
 _SEVERAL = """
-    SELECT moved.id, moved.last_seq - cardinality($14::text[]) + new.number, new.id, new.kind, new.low, new.high,
+    SELECT moved.id, moved.last_seq - cardinality($15::text[]) + new.number, new.id, new.kind, new.low, new.high,
         new.count, new.items, octet_length(new.items), new.fingerprints, $4
-    FROM moved, unnest($14::text[], $15::text[], $16::text[], $17::text[], $18::bigint[], $19::text[], $20::bytea[])
+    FROM moved, unnest($15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[], $20::text[], $21::bytea[])
         WITH ORDINALITY AS new (id, kind, low, high, count, items, fingerprints, number)
 """
 # Nearly every commit has one batch; arrays for one element would cost both sides a good part of it.
 _COMMIT_ONE = _COMMIT.replace("{added}", "1").replace("{appended}", _ONE)
-_COMMIT_SEVERAL = _COMMIT.replace("{added}", "cardinality($14::text[])").replace("{appended}", _SEVERAL)
+_COMMIT_SEVERAL = _COMMIT.replace("{added}", "cardinality($15::text[])").replace("{appended}", _SEVERAL)
 _MOVE = (
     *("watermark", "version_", "cursor_", "moved_at_", "now", "error", "failures_", "conflicts_", "late_skipped_"),
-    *("note_", "source", "shape", "next_poll_at_"),
+    *("note_", "source", "shape", "next_poll_at_", "created_at_"),
 )
 
 

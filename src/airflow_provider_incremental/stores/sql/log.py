@@ -72,14 +72,14 @@ class Log:
 
         return await self._database.write(work, repeatable=False)
 
-    async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
+    async def confirm(self, key: WatermarkKey, batch_ids: Collection[str]) -> None:
         """See the protocol."""
         now = await self._now()
-        parts = list(statements.in_parts(sorted(seqs)))
+        parts = list(statements.in_parts(sorted(batch_ids)))
 
         async def work(connection: AsyncConnection) -> None:
             for part in parts:
-                await connection.execute(statements.CONFIRM, {"watermark": key.id, "seqs": part, "now": now})
+                await connection.execute(statements.CONFIRM, {"watermark": key.id, "ids": part, "now": now})
 
         if len(parts) == 1:
             await self._database.statement(work, repeatable=True)

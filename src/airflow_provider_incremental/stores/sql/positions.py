@@ -99,6 +99,7 @@ class Positions:
         rows = await encoded(batches)
         values = _report_values(watermark.key, report, now) | {
             "version_": watermark.version,
+            "created_at_": watermark.created_at,
             "cursor_": cursor_text(high),
             "added": len(rows),
             "moved_at_": moved_at,

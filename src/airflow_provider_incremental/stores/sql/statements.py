@@ -66,6 +66,7 @@ watermark_columns = [
     w.reread_after_seq,
     w.watches_source,
     w.watches_cursor,
+    w.created_at,
     w.moved_at,
     w.last_poll_at,
     w.next_poll_at,
@@ -143,6 +144,7 @@ _reported: dict[str, Any] = {
     "note": _bind("note_"),
 }
 REPORT = sa.update(watermarks).where(w.id == _bind("watermark")).values(**_reported)
+_still_that_one = w.created_at == _bind("created_at_", type_=UtcDateTime())
 _still_watched = sa.or_(
     w.version > 0,
     sa.and_(
@@ -152,7 +154,7 @@ _still_watched = sa.or_(
 )
 MOVE = (
     sa.update(watermarks)
-    .where(w.id == _bind("watermark"), w.version == _bind("version_"), _still_watched)
+    .where(w.id == _bind("watermark"), w.version == _bind("version_"), _still_that_one, _still_watched)
     .values(
         cursor=_bind("cursor_"),
         version=w.version + 1,
@@ -192,7 +194,7 @@ def rewind(*, reread: bool, rewatch: bool) -> sa.sql.Update:
 
 # --- the batch log ---
 
-CONFIRM = sa.update(batches).where(THIS_LOG, b.seq.in_(_bind("seqs", expanding=True))).values(announced_at=NOW)
+CONFIRM = sa.update(batches).where(THIS_LOG, b.id.in_(_bind("ids", expanding=True))).values(announced_at=NOW)
 _told = sa.select(w.announced_seq).where(w.id == _bind("watermark")).scalar_subquery()
 _anybody, _waiting, _finished = consumers.alias("anybody"), consumers.alias("waiting"), claims.alias("finished")
 SEEN_AFTER = _bind("seen_after", type_=UtcDateTime())

@@ -129,9 +129,9 @@ class SqlStore:
         """Record that the batches that are due are announced now; or say how long that has to wait."""
         return await self._log.begin_announcement(key, up_to_seq, interval)
 
-    async def confirm(self, key: WatermarkKey, seqs: Collection[int]) -> None:
+    async def confirm(self, key: WatermarkKey, batch_ids: Collection[str]) -> None:
         """Record that Airflow has stored the event that names these batches."""
-        await self._log.confirm(key, seqs)
+        await self._log.confirm(key, batch_ids)
 
     async def seen(self, key: WatermarkKey, after_seq: int, before_seq: int | None, limit: int) -> list[SeenBatch]:
         """Return fingerprints of the batches with ``after_seq < seq < before_seq``, newest first."""
