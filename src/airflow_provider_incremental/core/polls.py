@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from airflow_provider_incremental.core.clock import Clock, sleep_unless
+from airflow_provider_incremental.core.contained import contained
 from airflow_provider_incremental.core.errors import SourceError
 
 __all__ = ["LONGEST_POLL", "Polls"]
@@ -52,7 +53,7 @@ class Polls:
     def begin(self) -> None:
         """Begin a poll; none may be under way."""
         self._began = self._clock.monotonic()
-        self._task = asyncio.create_task(self._poll())
+        self._task = asyncio.create_task(self._run())
 
     async def wait(self, seconds: float) -> None:
         """Wait until the poll has ended, at most that long.
@@ -84,3 +85,10 @@ class Polls:
                 log.warning("a poll was broken off and does not end; what it finds is not used")
             elif not task.cancelled() and task.exception() is not None:
                 log.debug("a poll that was broken off ended with %r", task.exception())
+
+    async def _run(self) -> None:
+        try:
+            await self._poll()
+        except SystemExit:  # out of a task it would end the event loop
+            with contained():
+                raise

@@ -7,6 +7,7 @@ everything that was known of the transactions void, which delays rows and loses 
 from __future__ import annotations
 
 import datetime as dt
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ __all__ = ["UpperEdge", "held"]
 _SHORTEST_WAIT = 0.01
 _LONGEST_WAIT = 0.2
 _UNSURE = 10  # looks
+_MOST_DOUBLINGS = 4
+_RANDOM = random.SystemRandom()
 
 
 def held(edge: Edge) -> str:
@@ -49,7 +52,6 @@ class UpperEdge:
         self._by_value = plan.edge_form == "instant"
         self._horizon = Horizon(by_value=self._by_value, max_hold=plan.selection.max_hold)
         self._on_postgres = plan.shape.dialect == "postgresql"
-        self._look = postgres.look_of(plan)
         self._probes: dict[int, Statement] = {}
         self._risks: set[str] = set()
         self._count = 0
@@ -107,33 +109,26 @@ class UpperEdge:
         return edge.holder is not None and edge.holder.age <= patience
 
     async def _seen(self, position: Sequence[Any]) -> Edge | None:
-        # Two short statements: in one, PostgreSQL would plan both anew for each poll, and most polls find nothing.
         statement = self._probes.get(len(position))
         if statement is None:
-            statement = self._probes[len(position)] = self._probe(len(position))
+            probe_of = postgres.look_above if self._on_postgres else mysql.probe_of
+            statement = self._probes[len(position)] = probe_of(self._plan, len(position))
         rows = await self._fetch(statement, position)
         if not rows:
             return None
-        probe = rows[0]
         if not self._by_value:
-            self._plan.check_found(probe)
-        return self._horizon.look(await (self._postgres if self._on_postgres else self._mysql)(probe))
-
-    def _probe(self, given: int) -> Statement:
-        """Return the query that has no row where none lies above a position, and else the mark where it comes first."""
-        if not self._on_postgres:
-            return mysql.probe_of(self._plan, given)
-        return self._plan.keyset.some(given) if self._by_value else self._plan.keyset.top(given)
-
-    async def _postgres(self, probe: Sequence[Any]) -> Look:
-        return postgres.look_from(self._plan, await self._reader.fetch(self._look, {}), probe)
+            self._plan.check_found(rows[0][: len(self._plan.cursor)])
+        if self._on_postgres:
+            return self._horizon.look(postgres.look_from(self._plan, rows))
+        return self._horizon.look(await self._mysql(rows[0]))
 
     async def _mysql(self, probe: Sequence[Any]) -> Look:
-        for _ in range(_UNSURE):
+        for attempt in range(_UNSURE):
             look = await mysql.fresh_look(self._reader, self._plan, probe)
             if look is not None:
                 return look
-            await self._clock.sleep(mysql.STALE)
+            # Each look, also one in vain, keeps the answer for all: who waits at random, and longer, gets out of step.
+            await self._clock.sleep(mysql.STALE * (1 + _RANDOM.random() * 2 ** min(attempt, _MOST_DOUBLINGS)))
         msg = (
             f"{self._plan.where}: information_schema.innodb_trx gives an answer that it had kept, since somebody reads "
             "it more often than ten times a second; nothing was read. Look for a monitor that does"

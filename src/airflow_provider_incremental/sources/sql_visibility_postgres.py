@@ -22,7 +22,7 @@ from airflow_provider_incremental.sources.sql_plan import Plan
 from airflow_provider_incremental.sources.sql_readers import APPLICATION
 from airflow_provider_incremental.sources.sql_visibility import Look, OpenTransaction
 
-__all__ = ["OLDEST", "check", "facts", "look_from", "look_of", "next_number", "told"]
+__all__ = ["OLDEST", "check", "facts", "look_above", "look_from", "next_number", "told"]
 
 _SESSIONS = sa.table(
     "pg_stat_activity",
@@ -63,8 +63,18 @@ def told(session: Sequence[Any]) -> str:
     return f" of {owner} (pid {pid}, application {name!r}, {state}){began}"
 
 
-def look_of(plan: Plan) -> Statement:
-    """Return the query of the open transactions and of the mark before them."""
+def look_above(plan: Plan, given: int) -> Statement:
+    """Return the query of the open transactions where a row lies above a position; it has no row where none does.
+
+    Before what a look tells, its rows have the greatest cursor, or just a value where the cursor begins with a time.
+    """
+    above = plan.keyset.some(given) if plan.edge_form == "instant" else plan.keyset.top(given)
+    # In this form PostgreSQL keeps the plan, and does not look at the transactions while there is no row.
+    probe, look = above.subquery("probe"), _look_of(plan).offset(sa.literal_column("0")).lateral("look")
+    return sa.select(*probe.c, *look.c).select_from(probe.join(look, sa.true()))
+
+
+def _look_of(plan: Plan) -> sa.sql.Select[Any]:
     opened = sa.union_all(_sessions(plan), _prepared()).subquery("opened")
     now: Expression = sa.func.now()
     server = sa.select(
@@ -101,12 +111,13 @@ def check(plan: Plan, rows: Sequence[Sequence[Any]]) -> None:
         raise SourceError(msg)
 
 
-def look_from(plan: Plan, rows: Sequence[Sequence[Any]], top: Sequence[Any]) -> Look:
-    """Return what the rows of that query tell.
+def look_from(plan: Plan, rows: Sequence[Sequence[Any]]) -> Look:
+    """Return what the rows of that query tell; the mark is the greatest cursor where it does not begin with a time.
 
-    :param top: the greatest cursor that was seen before; it is the mark where the cursor does not begin with a time.
     :raises SourceError: when this server or this user cannot tell the open transactions.
     """
+    width = 1 if plan.edge_form == "instant" else len(plan.cursor)
+    top, rows = rows[0][:width], [row[width:] for row in rows]
     check(plan, rows)
     now, mark = rows[0][:_MARK]
     opened = [_transaction(now, row[_OWN:]) for row in rows if row[_OWN + 1] is not None]
