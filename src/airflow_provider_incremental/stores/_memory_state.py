@@ -108,8 +108,8 @@ class Record:
     def unmoved(self, loaded: Watermark) -> bool:
         """Whether nobody has moved the watermark since, made it anew, or given it to another source before a move."""
         now = self.watermark
-        same = (now.created_at, now.version) == (loaded.created_at, loaded.version)
-        return same and (now.started or now.watches == loaded.watches)
+        watched = now.started or now.watches == loaded.watches
+        return watched and (now.created_at, now.version) == (loaded.created_at, loaded.version)
 
     def returning(self, now: dt.datetime) -> list[Consumer]:
         return [consumer for consumer in self.consumers.values() if consumer.returns(now)]
@@ -197,7 +197,8 @@ class Record:
             and (seq <= done or each.batch.kind == "baseline")
             and seq not in dead
             and _told(each.batch)
-            and _before(each.batch, old)
+            and (at := each.batch.committed_at) is not None
+            and at < old
         ]
 
     def remembered(self, prefix: str, after: str) -> list[tuple[str, bytes]]:
@@ -213,10 +214,6 @@ class Record:
 
 def _told(batch: Batch) -> bool:
     return batch.announced_at is not None or batch.kind == "baseline"
-
-
-def _before(batch: Batch, instant: dt.datetime) -> bool:
-    return batch.committed_at is not None and batch.committed_at < instant
 
 
 def firsts(wanted: Sequence[tuple[Logged, Consumer]], holder: str) -> list[tuple[Logged, Consumer]]:
