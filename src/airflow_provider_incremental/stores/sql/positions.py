@@ -71,8 +71,7 @@ class Positions:
     async def register(self, key: WatermarkKey, watches: Watches) -> Watermark:
         """See the protocol."""
         what = {"watermark": key.id, **_watched(watches)}
-        new = self._new(key, await self._now())
-        new |= {"watches_source": what["source"], "watches_cursor": what["shape"]}
+        new = self._new(key, await self._now()) | {"watches_source": what["source"], "watches_cursor": what["shape"]}
 
         async def work(connection: AsyncConnection) -> Any:
             await connection.execute(self._insert, new)
@@ -98,7 +97,8 @@ class Positions:
         moved_at = max(now, watermark.moved_at or now)
         rows = await encoded(batches)
         values = _report_values(watermark.key, report, now) | {
-            **{"version_": watermark.version, "created_at_": watermark.created_at},
+            "version_": watermark.version,
+            "created_at_": watermark.created_at,
             "cursor_": cursor_text(high),
             "added": len(rows),
             "moved_at_": moved_at,
