@@ -62,7 +62,10 @@ def running() -> Iterator[DatabaseServer]:
         server = DatabaseServer(
             scheme="mysql", host="127.0.0.1", port=port, user=_LOGIN, password=PASSWORD, database=_LOGIN
         )
-        places = [data, f"--socket={home / 'socket'}", f"--init-file={_first_statements(home)}"]
+        # A folder of its own: each server deletes the temporary tables that it finds where it starts.
+        (home / "tmp").mkdir()
+        places = [data, f"--tmpdir={home / 'tmp'}", f"--socket={home / 'socket'}"]
+        places += [f"--init-file={_first_statements(home)}"]
         command = [_program() or "mariadbd", "--no-defaults", f"--port={port}", *places, *_OPTIONS, *identity]
         with serving("MariaDB", command, home=home, ready=server.answers):
             yield server
