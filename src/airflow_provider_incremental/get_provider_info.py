@@ -25,6 +25,11 @@ The database that the API in Airflow's api-server serves, as for ``store``. Empt
 ``store``, or Airflow's own database where ``store`` is empty or an API.
 """
 
+_API = """\
+Whether Airflow's api-server serves the store under ``/incremental/api``. Turn it off where nobody may reach the
+store that way, or where a server of its own does it.
+"""
+
 
 def get_provider_info() -> dict[str, Any]:
     """Return the provider's metadata, for the entry point ``apache_airflow_provider``."""
@@ -57,6 +62,13 @@ def get_provider_info() -> dict[str, Any]:
                         "sensitive": True,
                         "example": "conn:incremental_store",
                         "default": "",
+                    },
+                    "api": {
+                        "description": _API,
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": "False",
+                        "default": "True",
                     },
                     "api_store": {
                         "description": _API_STORE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
@@ -24,3 +25,10 @@ class IncrementalPlugin(AirflowPlugin):
 
     name = "incremental"
     fastapi_apps = _APPS
+
+    @classmethod
+    def on_load(cls, *_: Any, **__: Any) -> None:
+        """Leave the API out where ``[incremental] api`` says so. Airflow calls this once, before it mounts anything."""
+        settings = import_module("airflow_provider_incremental.wiring.airflow")
+        if not settings.flag("api", default=True):
+            cls.fastapi_apps = [each for each in _APPS if each is not _API]

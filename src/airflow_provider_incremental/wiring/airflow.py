@@ -60,6 +60,7 @@ __all__ = [
     "current_context",
     "declared_paths",
     "deferrable_by_default",
+    "flag",
     "get_connection",
     "importable_module",
     "metadata_database_url",
@@ -74,6 +75,14 @@ _DAG_FILE_MODULE = re.compile(r"^unusual_prefix_[0-9a-f]{40}_")
 def setting(name: str, default: str = "") -> str:
     """Return an option of the section ``[incremental]`` of Airflow's configuration."""
     return str(conf.get("incremental", name, fallback=default) or default)
+
+
+def flag(name: str, *, default: bool) -> bool:
+    """Return an option of the section ``[incremental]`` that is on or off.
+
+    :raises AirflowConfigException: when it is neither.
+    """
+    return bool(conf.getboolean("incremental", name, fallback=default))
 
 
 def deferrable_by_default() -> bool:
