@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 import asyncpg
+import structlog
 from airflow.providers.postgres.hooks.postgres import PostgresHook
 
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection, check_sql_arguments
@@ -86,7 +87,7 @@ async def _measure(server: DatabaseServer) -> dict[str, Any]:
     source = SqlRowSource(reader=reader, conn_id="bench", selection=selection)
     os.environ["AIRFLOW_CONN_BENCH"] = server.url.replace("postgresql", "postgres", 1)
     hook = PostgresHook(postgres_conn_id="bench")
-    logging.getLogger("airflow.task.hooks").setLevel(logging.WARNING)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
     async def ours(low: Cursor, limit: int) -> Sequence[Any]:
         return (await source.poll(low, limit, frozenset())).items

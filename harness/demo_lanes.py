@@ -1,4 +1,4 @@
-"""The four ways that data takes through the demo, one for each example DAG: what is put in, and how it is known again.
+"""The ways that data takes through the demo, one for each example DAG: what is put in, and how it is known again.
 
 A DAG prints what it loads. Its task logs, not the store's own word, say what was processed and how often.
 """
@@ -35,6 +35,13 @@ SHOP_TABLES = """
         amount numeric(12, 2) NOT NULL,
         paid_at timestamptz NOT NULL DEFAULT now()
     );
+    CREATE TABLE public.shipments (
+        id bigserial PRIMARY KEY,
+        parcel text NOT NULL,
+        updated_at timestamptz NOT NULL DEFAULT now()
+    );
+    CREATE INDEX shipments_cursor ON public.shipments (updated_at, id);
+    CREATE TABLE public.shipments_archive (LIKE public.shipments INCLUDING ALL);
 """
 
 
@@ -116,6 +123,14 @@ def lanes(*, s3_client: Any, shop: str, folder: Path) -> list[Lane]:
             insert=partial(_insert, shop, "INSERT INTO public.payments (amount) VALUES ({0}.25)"),
             name=str,
             loaded=r"\d+",
+        ),
+        Lane(
+            asset="shipments",
+            dag_id="example_sql_range_copy",
+            things="rows in public.shipments",
+            insert=partial(_insert, shop, "INSERT INTO public.shipments (parcel) VALUES ('parcel-{0:03}')"),
+            name="parcel-{:03}".format,
+            loaded=r"parcel-\d+",
         ),
         Lane(
             asset="reports",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,7 +89,7 @@ def _program() -> str | None:
 
 
 def _ensure_installed() -> None:
-    if _program() and shutil.which("mariadb-install-db"):
+    if _is_installed():
         return
     allowed = os.environ.get("CI") == "true" or os.environ.get("HARNESS_INSTALL") == "1"
     if not (allowed and os.geteuid() == 0 and shutil.which("apt-get")):
@@ -96,6 +98,18 @@ def _ensure_installed() -> None:
             "or set INCREMENTAL_TEST_MYSQL_URL=mysql://user:password@host:port/database"
         )
         raise ServerMissingError(msg)
+    # Several processes run tests at once, and apt-get refuses to work beside another.
+    with Path(tempfile.gettempdir(), "incremental-install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _is_installed():
+            _install()
+
+
+def _is_installed() -> bool:
+    return bool(_program() and shutil.which("mariadb-install-db"))
+
+
+def _install() -> None:
     print("installing MariaDB with apt-get ...", file=sys.stderr, flush=True)
     quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-qq"], env=quiet, timeout=_INSTALL_TIMEOUT)

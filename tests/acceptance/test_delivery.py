@@ -38,6 +38,7 @@ def all_processed(shop: Shop, asset: str, count: int) -> Callable[[], bool]:
     return lambda: len(shop.processed(asset)) >= count
 
 
+@pytest.mark.smoke
 def test_bursts_at_one_active_run_are_all_processed_once(airflow: AirflowDeployment, shop: Shop) -> None:
     """60 rows in 6 bursts 0.3 s apart, one active run, then silence: all are processed within two redelivery intervals.
 
@@ -50,7 +51,7 @@ def test_bursts_at_one_active_run_are_all_processed_once(airflow: AirflowDeploym
     assert shop.processed("bursts") == list(range(1, 61))
 
 
-@pytest.mark.parametrize("point", ["committed", "yielded"])
+@pytest.mark.parametrize("point", [pytest.param("committed", marks=pytest.mark.smoke), "yielded"])
 def test_a_killed_triggerer_loses_and_repeats_nothing(
     airflow: AirflowDeployment, shop: Shop, points: Path, point: str
 ) -> None:

@@ -177,6 +177,8 @@ class IncrementalTrigger(Rebuildable, BaseEventTrigger):
             try:
                 with contained():
                     feed = self._feed = await self._open_feed(confirm_after)
+                    failures = 0
+                    self._trouble().ends("opening")
                     async with aclosing(feed.announcements()) as announcements:
                         async for announcement in announcements:
                             yield announcement

@@ -85,7 +85,8 @@ async def test_a_trigger_with_a_fault_waits_and_says_so(
 async def test_a_store_that_cannot_be_opened_is_said_and_tried_again(
     setting: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The line names the setting, and no password; when the setting is mended, the trigger goes on."""
+    """The line names the setting, and no password; when the setting is mended, the trigger goes on, and says so."""
+    caplog.set_level(logging.INFO)
     good = os.environ["AIRFLOW__INCREMENTAL__STORE"]
     monkeypatch.setenv("AIRFLOW__INCREMENTAL__STORE", setting)
     ListTrigger.source.add(1.0, "a")
@@ -107,6 +108,7 @@ async def test_a_store_that_cannot_be_opened_is_said_and_tried_again(
 
         await until(delivered)
         assert (await following).payload["count"] == 1
+        assert "opening works again" in caplog.text
     await watcher.cleanup()
 
 
