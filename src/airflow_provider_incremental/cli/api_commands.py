@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_incremental.cli.arguments import add_command, add_output, count
+from airflow_provider_incremental.cli.arguments import add_command, add_output, count, several
 
 __all__ = ["add_api"]
 
@@ -78,13 +78,19 @@ def _add_bench(commands: Any) -> None:
         commands,
         "bench",
         "bench:run",
-        "time whole poll cycles on the store: load, poll, commit, announce, confirm, claim, acknowledge",
-        "  airflow-incremental bench --repeat 50\n"
-        "  airflow-incremental bench --store conn:incremental_api --against conn:incremental_store --items 300",
+        "time whole poll cycles on the store: load, poll, commit, announce, confirm, claim, acknowledge; and the same "
+        "without the poll",
+        "  airflow-incremental bench --mode api --repeat 50\n"
+        "  airflow-incremental bench --mode direct --items 300\n"
+        "  airflow-incremental bench --store conn:incremental_api --against conn:incremental_store",
     )
-    command.add_argument(
-        "--against", metavar="STORE", help="another store, to measure the overhead against: see --store"
+    beside = command.add_mutually_exclusive_group()
+    beside.add_argument(
+        "--mode",
+        choices=("direct", "api"),
+        help="direct: the database alone; api: an API server that is started for it, beside the database itself",
     )
-    command.add_argument("--repeat", type=count, default=20, metavar="N", help="cycles; default: 20")
-    command.add_argument("--items", type=count, default=1, metavar="N", help="in each batch; default: 1")
+    beside.add_argument("--against", metavar="STORE", help="beside another store: see --store")
+    command.add_argument("--repeat", type=several, default=20, metavar="N", help="cycles; default: 20, at least 2")
+    command.add_argument("--items", type=count, metavar="M", help="in each batch; default: 1, and then 300")
     add_output(command)

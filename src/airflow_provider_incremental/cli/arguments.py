@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from typing import Any
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "settle_position",
     "settle_replay",
     "settle_watermark",
+    "several",
 ]
 
 _ACTIONS = "airflow_provider_incremental.cli"
@@ -140,3 +141,10 @@ def count(text: str) -> int:
     if number < 0:
         raise ValueError(text)
     return number
+
+
+def several(text: str) -> int:
+    """Read how many, of which there must be two to say anything of how they are spread."""
+    if not text.isdecimal() or int(text) <= 1:
+        raise ArgumentTypeError(f"{text!r} is not a number from 2")
+    return int(text)

@@ -13,18 +13,21 @@ from argparse import Namespace
 from contextlib import AsyncExitStack
 from statistics import median, quantiles
 
+from airflow_provider_incremental.cli.bench_server import api_over
 from airflow_provider_incremental.cli.opening import opened, url_of
 from airflow_provider_incremental.cli.output import as_json, table
 from airflow_provider_incremental.core.batch import NewBatch
-from airflow_provider_incremental.core.errors import ConflictError, StoreError
+from airflow_provider_incremental.core.errors import ConfigurationError, ConflictError, StoreError
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
+from airflow_provider_incremental.stores.api.address import SCHEMES
 
 __all__ = ["PAGES", "cycle", "run"]
 
 PAGES = (0.05,) * 5
 """Seconds that each page of a poll takes."""
 
+_ITEMS = (1, 300)
 _ROUND = 5
 _WATCHES = Watches("airflow-incremental bench", "number")
 _CONSUMER = "bench"
@@ -59,22 +62,38 @@ async def cycle(store: WatermarkStore, key: WatermarkKey, items: int, pages: tup
 
 def run(given: Namespace) -> str:
     """Time cycles on one store or two in turns, and return the figures."""
-    stores = [given.store] if given.against is None else [given.store, given.against]
-    rows = asyncio.run(_measured([url_of(each) for each in stores], given.repeat, given.items))
+    rows = asyncio.run(_measured(given))
     if given.output == "json":
         return as_json(rows)
-    names = ("store", "cycle", "p50_ms", "p95_ms", "p99_ms", "cycles_per_s", "overhead_pct")
+    names = ("store", "items", "cycle", "p50_ms", "p95_ms", "p99_ms", "cycles_per_s", "overhead_pct")
     return table(names, [[row.get(name, "") for name in names] for row in rows], wide=True)
 
 
-async def _measured(urls: list[str], repeat: int, items: int) -> list[dict[str, object]]:
+async def _measured(given: Namespace) -> list[dict[str, object]]:
     async with AsyncExitStack() as opening:
+        urls = await _urls(given, opening)
         stores = [await opening.enter_async_context(opened(url)) for url in urls]
         rows: list[dict[str, object]] = []
-        for name, pages in (("whole", PAGES), ("operations", ())):
-            times = await _in_turns(stores, repeat, items, pages)
-            rows += [_row(repr(store), name, each, times[-1]) for store, each in zip(stores, times, strict=True)]
+        for items in _ITEMS if given.items is None else (given.items,):
+            for name, pages in (("whole", PAGES), ("operations", ())):
+                times = await _in_turns(stores, given.repeat, items, pages)
+                rows += [
+                    {"store": repr(store), "items": items, "cycle": name} | _figures(each, times[-1])
+                    for store, each in zip(stores, times, strict=True)
+                ]
         return rows
+
+
+async def _urls(given: Namespace, opening: AsyncExitStack) -> list[str]:
+    """Return the stores that are measured; the overhead is that against the last one."""
+    # In a thread: a connection is looked up as outside of an event loop.
+    url = await asyncio.to_thread(url_of, given.store)
+    if given.mode is None:
+        return [url] if given.against is None else [url, await asyncio.to_thread(url_of, given.against)]
+    if url.partition("://")[0].lower() in SCHEMES:
+        msg = f"--mode {given.mode} measures a database, and the store is itself an API; give --store a database"
+        raise ConfigurationError(msg)
+    return [url] if given.mode == "direct" else [await opening.enter_async_context(api_over(url)), url]
 
 
 async def _in_turns(
@@ -103,16 +122,14 @@ async def _forget(store: WatermarkStore, key: WatermarkKey) -> None:
         raise StoreError(msg) from error
 
 
-def _row(store: str, name: str, times: list[float], base: list[float]) -> dict[str, object]:
+def _figures(times: list[float], base: list[float]) -> dict[str, object]:
     cuts = quantiles(times, n=100, method="inclusive")
-    row: dict[str, object] = {
-        "store": store,
-        "cycle": name,
+    figures: dict[str, object] = {
         "p50_ms": round(1000 * median(times), 2),
         "p95_ms": round(1000 * cuts[94], 2),
         "p99_ms": round(1000 * cuts[98], 2),
         "cycles_per_s": round(len(times) / sum(times), 2),
     }
     if times is not base:
-        row["overhead_pct"] = round(100 * (median(times) / median(base) - 1), 2)
-    return row
+        figures["overhead_pct"] = round(100 * (median(times) / median(base) - 1), 2)
+    return figures

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import signal
+import socket
 import ssl
 import stat
 import subprocess
@@ -175,3 +176,43 @@ def test_a_benchmark_times_cycles_and_leaves_nothing(run, tmp_path, monkeypatch)
     assert all(each["cycles_per_s"] > 0 for each in found)
     assert "overhead_pct" in run("bench", *arguments).out
     assert [run("list", "--store", url, "--output", "json").json for url in urls] == [[], []]
+
+
+def test_a_benchmark_of_the_api_starts_a_server_and_ends_it(run, tmp_path, monkeypatch):
+    """Over the same database, on a port of its own: small batches and those of 300 items, API beside database."""
+    monkeypatch.setattr(bench, "PAGES", (0.001,))
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    url = f"sqlite:///{tmp_path}/one.db"
+    upgrade_embedded(tmp_path / "one.db")
+    said = run("bench", "--mode", "api", "--store", url, "--repeat", "2", "--output", "json")
+    assert (said.code, said.err) == (0, "")
+    kinds = [(each["items"], each["cycle"], each["store"].split()[0], "overhead_pct" in each) for each in said.json]
+    assert kinds == [
+        (items, cycle, store, store == "<ApiStore")
+        for items in (1, 300)
+        for cycle in ("whole", "operations")
+        for store in ("<ApiStore", "<SqlStore")
+    ]
+    (port,) = {int(each["store"].rpartition(":")[2].rstrip(">")) for each in said.json if "Api" in each["store"]}
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+        pass
+    assert run("list", "--store", url, "--output", "json").json == []
+
+
+def test_a_benchmark_of_the_database_alone(run, tmp_path, monkeypatch):
+    """One store, and the number of items that was asked for."""
+    monkeypatch.setattr(bench, "PAGES", (0.001,))
+    upgrade_embedded(tmp_path / "one.db")
+    url = f"sqlite:///{tmp_path}/one.db"
+    found = run("bench", "--mode", "direct", "--store", url, "--repeat", "2", "--items", "7", "-o", "json").json
+    assert [(each["items"], each["cycle"]) for each in found] == [(7, "whole"), (7, "operations")]
+
+
+def test_a_benchmark_says_why_no_server_came_up(run, tmp_path):
+    """An API over an API is refused; of a server that ends, its last words are shown; one time is no distribution."""
+    with pytest.raises(SystemExit):
+        run("bench", "--repeat", "1")
+    said = run("bench", "--mode", "api", "--store", "api+http://:t@127.0.0.1:1")
+    assert (said.code, "the store is itself an API" in said.err) == (1, True)
+    said = run("bench", "--mode", "api", "--store", f"sqlite:///{tmp_path}/none/store.db")
+    assert (said.code, f"there is no folder {tmp_path}/none" in said.err) == (1, True)
