@@ -53,6 +53,14 @@ async def test_a_package_brings_a_store_by_entry_point(tmp_path: Path, monkeypat
     assert not registry.has_tables("ledger://somewhere/else")
 
 
+@pytest.mark.parametrize("url", ["asset-state:", "asset-state://", "Asset-State:orders"])
+async def test_the_asset_state_store_of_airflow_is_refused(url: str) -> None:
+    """With the reason, and with what to set in its place; no package can bring it either."""
+    with pytest.raises(ConfigurationError, match=r"no compare-and-swap.*airflow db migrate.*type HTTP"):
+        make_store(url)
+    assert not registry.has_tables(url)
+
+
 async def test_a_package_cannot_take_our_schemes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is installed, memory stays memory."""
     bring(tmp_path, monkeypatch, "memory", "brought:make")
