@@ -49,6 +49,7 @@ class SnapshotTests:
             await peer.restore(page)
         assert await _view(store) == before
         assert await _view(peer) == before
+        assert await _pages(peer, page_bytes) == pages
         await peer.acknowledge(held)
         assert await peer.acknowledged(_ONE, "load", held.batch.id)
 

@@ -9,9 +9,11 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.errors import ConfigurationError, StoreError
+from airflow_provider_incremental.core.upkeep import Act
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores.api.operations import OPERATIONS
+from airflow_provider_incremental.stores.api.store import api_store
 from airflow_provider_incremental.web.api.app import create_app
 from airflow_provider_incremental.web.api.tokens import TokenAuth, new_token
 from tests.served import Tokens
@@ -105,6 +107,28 @@ async def test_a_token_sees_and_touches_its_namespaces_only(served, store, stran
     assert [each.key for each in await store.consumers()] == [mine]
     assert [each["key"] for each in (await asks("consumers", {}))[1]] == [{"asset_name": "orders", "namespace": "mine"}]
     assert await store.load(other) is not None
+
+
+async def test_a_token_moves_watermarks_of_its_namespaces_only(served, store):
+    """Out of a store, and into one: what is not its own it neither reads nor brings."""
+    for namespace in ("mine", "other"):
+        await store.register(WatermarkKey("orders", namespace), WATCHES)
+    mine, other = [await store.export(WatermarkKey("orders", namespace)) for namespace in ("mine", "other")]
+    url = served.url.replace(
+        served.url.partition("//:")[2].partition("@")[0], served.tokens.add("m", namespaces=["mine"])
+    )
+    client = api_store(url)
+    assert await client.export(mine.watermark.key) == mine
+    with pytest.raises(StoreError, match="may not touch namespace 'other'"):
+        await client.export(other.watermark.key)
+    await store.forget(mine.watermark.key)
+    await store.forget(other.watermark.key)
+    await client.restore(mine, Act("somebody"))
+    with pytest.raises(StoreError, match="may not touch namespace 'other'"):
+        await client.restore(other)
+    assert [each.key.namespace for each in await store.list_watermarks()] == ["default", "mine"]
+    assert [entry.who for entry in await store.journal(mine.watermark.key)] == ["somebody (as m)"]
+    await client.aclose()
 
 
 async def test_several_namespaces_have_to_be_named(served, stranger):
@@ -204,6 +228,7 @@ COMMIT = {
         "cursor": None,
         "version": 0,
         "last_seq": 0,
+        "created_at": "2026-01-01T12:00:00+00:00",
         "watches": {"source": "table orders", "cursor": "id"},
         "status": {},
     },

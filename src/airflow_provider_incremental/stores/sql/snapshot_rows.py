@@ -18,7 +18,7 @@ def watermark_row(page: Snapshot, now: dt.datetime) -> dict[str, Any]:
     """Return the row of the watermark itself."""
     watermark, status = page.watermark, page.watermark.status
     watches = watermark.watches
-    return _named(watermark.key, now) | {
+    return _named(watermark.key, watermark.created_at or now) | {
         "cursor": cursor_text(watermark.cursor),
         "version": watermark.version,
         "last_seq": watermark.last_seq,
