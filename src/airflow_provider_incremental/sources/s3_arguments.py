@@ -11,7 +11,7 @@ from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.sources.s3_partitions import Partitions
 from airflow_provider_incremental.sources.s3_pattern import compile_choice
 
-__all__ = ["check_s3_arguments"]
+__all__ = ["check_s3_arguments", "require_key"]
 
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
 _NO_BUCKET = re.compile(r".{1,2}|[0-9]+(\.[0-9]+){3}|.*\.\..*|[.-].*|.*[.-]", re.DOTALL)
@@ -23,7 +23,9 @@ _STORAGE_CLASSES = (
 )
 _S3_SCHEME = re.compile(r"(?i)s3[an]?://")
 _ACCOUNT = re.compile(r"[0-9]{12}")
-_LONGEST_PREFIX = 1024
+_LONGEST_KEY = 1024
+_DATE_IN_BRACES = re.compile(r"\{[^{}]*%[YmdH][^{}]*\}")
+_SETTLE, _LATENESS, _REREAD = 2.0, 3600.0, 3600.0
 _TEN_YEARS = 10 * 366 * 24 * 3600.0
 
 
@@ -31,9 +33,9 @@ def check_s3_arguments(
     *,
     bucket: str,
     prefix: str = "",
-    settle: float = 2.0,
-    lateness: float = 3600.0,
-    reread: float = 3600.0,
+    settle: float = _SETTLE,
+    lateness: float = _LATENESS,
+    reread: float = _REREAD,
     limit: int = 1000,
     order: str = "modified",
     partition_timezone: str = "UTC",
@@ -73,6 +75,7 @@ def check_s3_arguments(
     )
     for name, seconds in (("lateness", lateness), ("reread", reread)):
         _check_seconds(name, seconds, least=0.0, remedy=f"give 0 to read nothing again, or up to {_TEN_YEARS:.0f}")
+    _check_windows(order, settle, lateness, reread)
     if on_overwrite == "ignore" and order == "modified" and not lateness:
         msg = (
             "on_overwrite='ignore' compares with what was delivered, which lateness=0 turns off; give 1 second or more"
@@ -86,6 +89,12 @@ def check_s3_arguments(
 
 def _check_partitions(prefix: str, timezone: Any, order: str) -> None:
     if not Partitions.are_in(prefix):
+        if timezone != "UTC":
+            msg = (
+                f"partition_timezone={timezone!r} is the zone of a date in the prefix, and prefix={prefix!r} has none; "
+                "leave it out, or write the date as in 'events/{date:%Y/%m/%d}/'"
+            )
+            raise ConfigurationError(msg)
         return
     if order == "key":
         msg = (
@@ -93,6 +102,19 @@ def _check_partitions(prefix: str, timezone: Any, order: str) -> None:
         )
         raise ConfigurationError(msg)
     Partitions(prefix, timezone)
+
+
+def _check_windows(order: str, settle: float, lateness: float, reread: float) -> None:
+    """Refuse a window that the order does not have, instead of leaving it without effect."""
+    if order == "key":
+        given = [("settle", settle, _SETTLE), ("lateness", lateness, _LATENESS)]
+        remedy = "is for order='modified'; leave it out: with order='key', reread says how late an object may appear"
+    else:
+        given = [("reread", reread, _REREAD)]
+        remedy = "is for order='key'; leave it out: with order='modified', lateness says how late an object may appear"
+    for name, seconds, default in given:
+        if seconds != default:
+            raise ConfigurationError(f"{name}={seconds!r} {remedy}")
 
 
 def _check_access(versioned: Any, requester_pays: Any, bucket_owner: Any) -> None:
@@ -164,11 +186,23 @@ def _check_prefix(prefix: str) -> None:
         path = _S3_SCHEME.sub("", prefix).partition("/")[2]
         msg = f"prefix={prefix!r} is a URL; give what stands behind the bucket's name: prefix={path!r}"
         raise ConfigurationError(msg)
-    size = len(prefix.encode("utf-8", "surrogateescape"))
-    if size > _LONGEST_PREFIX:
-        msg = (
-            f"prefix={prefix[:40]!r}... has {size} bytes, and no key of S3 has more than {_LONGEST_PREFIX}; shorten it"
-        )
+    if not Partitions.are_in(prefix) and _DATE_IN_BRACES.search(prefix):
+        msg = f"prefix={prefix!r} has a date in braces that do not begin with 'date:'; write %Y, %m and %d into"
+        raise ConfigurationError(f"{msg} {{date:...}}, such as 'events/{{date:%Y/%m/%d}}/'")
+    require_key("prefix", prefix)
+
+
+def require_key(name: str, value: str) -> None:
+    """Refuse a text that no key of S3 begins with.
+
+    :raises ConfigurationError: when it is too long, or no UTF-8.
+    """
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(f"{name}={value!r} is no text of UTF-8, as keys of S3 are; correct it") from error
+    if size > _LONGEST_KEY:
+        msg = f"{name}={value[:40]!r}... has {size} bytes, and no key of S3 has more than {_LONGEST_KEY}; shorten it"
         raise ConfigurationError(msg)
 
 

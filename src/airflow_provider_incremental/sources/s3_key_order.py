@@ -100,11 +100,16 @@ class S3KeyOrderSource(ObjectSource):
         else:
             scan = await self._listing.begin(after=floor)
             walk = self._walk(scan, floor)
+        passed = key_order(key)
+
+        def is_new(each: ListedObject) -> bool:
+            return not self._marks.are_in(known, each, passed=key_order(each.key) <= passed) and self._wanted(each)
+
         taken: dict[bytes, ListedObject] = {}
         more = False
         async with aclosing(scan.pages()) as pages:
             async for objects in pages:
-                more = self._take(objects, walk, taken, limit, known) or (len(taken) == limit and not scan.ends)
+                more = self._take(objects, walk, taken, limit, is_new) or (len(taken) == limit and not scan.ends)
                 if more:
                     break
         self._sightings.note(scan.by_now(), walk.last)
@@ -125,7 +130,7 @@ class S3KeyOrderSource(ObjectSource):
                 for each in objects:
                     walk.pass_over(each)
                     if walk.floor != each.key or self._ignores_overwrites:
-                        marks.append(self._mark(each))
+                        marks.append(self._marks(each))
                     else:
                         marks.clear()
         if not walk.last:
@@ -161,16 +166,16 @@ class S3KeyOrderSource(ObjectSource):
         walk: KeyWalk,
         taken: dict[bytes, ListedObject],
         limit: int,
-        known: AbstractSet[bytes],
+        is_new: Callable[[ListedObject], bool],
     ) -> bool:
         """Take what is new of a page; whether the limit ended that early."""
         for each in objects:
-            mark = self._mark(each)
-            new = mark not in known and mark not in taken and self._wanted(each)
+            mark = self._marks(each) if is_new(each) else None
+            new = mark is not None and mark not in taken
             if new and len(taken) == limit:
                 return True
             walk.pass_over(each)
-            if new:
+            if mark is not None:
                 taken[mark] = each
         return False
 

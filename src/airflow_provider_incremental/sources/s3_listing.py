@@ -6,6 +6,7 @@ an answer that is wrong anywhere raises instead of ending the listing.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -64,6 +65,7 @@ class S3Listing:
         self._arguments = arguments or {}
         self._context: AbstractAsyncContextManager[Any] | None = None
         self._client: ListingClient | None = None
+        self._opening = asyncio.Lock()
         self._monotonic = monotonic
 
     async def begin(self, *, prefix: str | None = None, after: str = "", until: str | None = None) -> Scan:
@@ -120,13 +122,15 @@ class S3Listing:
             await context.__aexit__(type(error) if error else None, error, None)
 
     async def _opened(self) -> ListingClient:
-        if not callable(self._given):
-            self._client = self._given
-        else:
-            context = await self._given()
-            self._client = cast("ListingClient", await context.__aenter__())
-            self._context = context
-        return self._client
+        async with self._opening:  # pages that are asked for at once share one client, also after it was given back
+            if self._client is None:
+                if not callable(self._given):
+                    self._client = self._given
+                else:
+                    context = await self._given()
+                    self._client = cast("ListingClient", await context.__aenter__())
+                    self._context = context
+            return self._client
 
 
 class Scan:

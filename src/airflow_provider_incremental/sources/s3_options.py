@@ -9,8 +9,8 @@ from airflow_provider_incremental.core.source import Source
 from airflow_provider_incremental.sources.s3_errors import Place
 from airflow_provider_incremental.sources.s3_filter import ObjectFilter, OnOverwrite, item_of
 from airflow_provider_incremental.sources.s3_listing import ListingClient, ListingClientFactory, S3Listing
+from airflow_provider_incremental.sources.s3_marks import Marks
 from airflow_provider_incremental.sources.s3_pages import ListedObject
-from airflow_provider_incremental.sources.s3_selection import fingerprint, key_mark
 
 __all__ = ["ObjectOptions", "ObjectSource"]
 
@@ -57,7 +57,7 @@ class ObjectSource(Source):
         self._prefix = prefix
         self._monotonic = monotonic
         self._ignores_overwrites = options.get("on_overwrite", "emit") == "ignore"
-        self._mark = key_mark if self._ignores_overwrites else fingerprint
+        self._marks = Marks(ignores_overwrites=self._ignores_overwrites)
         place = Place(bucket=bucket, prefix=static_prefix, conn_id=conn_id)
         self._wanted = ObjectFilter(
             place=str(place),

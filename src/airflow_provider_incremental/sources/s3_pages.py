@@ -97,10 +97,10 @@ class Tokens:
         if not truncated:
             return None
         names = self._operation.tokens
-        # Markers are keys: where the answer's keys are encoded, so are they.
-        encoded = answer.get("EncodingType") == "url" and self._operation is VERSIONS
+        # A marker that is a key is encoded where the answer's keys are: tokens and ids of versions never are.
+        encoded = "NextKeyMarker" if answer.get("EncodingType") == "url" else None
         token = {
-            parameter: decoded_key(answer[name]) if encoded else answer[name]
+            parameter: decoded_key(answer[name]) if name == encoded else answer[name]
             for name, parameter in names.items()
             if answer.get(name)
         }

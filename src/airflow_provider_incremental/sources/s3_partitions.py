@@ -18,6 +18,7 @@ _PLACE = re.compile(r"\{date(?::([^{}]*))?\}")
 _DIRECTIVE = re.compile(r"%(.?)")
 _DIGITS = {"Y": "[0-9]{4}", "m": "[0-9]{2}", "d": "[0-9]{2}", "H": "[0-9]{2}"}
 _AHEAD = dt.timedelta(minutes=5)
+_FIRST, _LAST = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(9000, 1, 1, tzinfo=dt.UTC)
 _DAY, _HOUR = dt.timedelta(days=1), dt.timedelta(hours=1)
 
 
@@ -57,7 +58,8 @@ class Partitions:
     def between(self, start: dt.datetime, end: dt.datetime) -> list[str]:
         """Return the prefixes from one time to another, and five minutes on, for writers whose clock is ahead."""
         names: dict[str, None] = {}
-        moment, last = start, max(end + _AHEAD, start)
+        moment = min(max(start, _FIRST), _LAST)  # in the calendar of every zone
+        last = max(end + _AHEAD, moment)
         # In half steps of absolute time, so that none is left out or named twice when clocks change.
         while moment <= last:
             names[self._name(moment)] = None

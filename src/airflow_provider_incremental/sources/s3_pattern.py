@@ -73,11 +73,14 @@ def compile_choice(pattern: str | None, regex: str | None) -> re.Pattern[str] | 
     expression = regex if pattern is None else pattern.removeprefix(_REGEX)
     if expression is None:
         return None
+    name, given = ("regex", regex) if pattern is None else ("pattern", pattern)
+    if not expression:
+        msg = f"{name}={given!r} matches no key; leave it out to take every object below the prefix"
+        raise ConfigurationError(msg)
     try:
         return re.compile(expression, re.DOTALL)
-    except re.error as error:
-        name = "regex" if pattern is None else "pattern"
-        msg = f"{name}={regex or pattern!r} is no regular expression: {error}; it has to match the key below the prefix"
+    except (re.error, OverflowError, RecursionError) as error:
+        msg = f"{name}={given!r:.200} is no regular expression: {error}; it has to match the key below the prefix"
         raise ConfigurationError(msg) from error
 
 

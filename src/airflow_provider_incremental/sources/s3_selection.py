@@ -8,36 +8,19 @@ with the listing.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from airflow_provider_incremental.sources.s3_marks import Marks
 from airflow_provider_incremental.sources.s3_pages import ListedObject, Position
 
-__all__ = ["Presence", "Selected", "Selection", "fingerprint", "is_folder_marker", "key_mark", "window_floor"]
+__all__ = ["Presence", "Selected", "Selection", "is_folder_marker", "window_floor"]
 
 _SORTED_AT_ONCE = 5_000  # few enough that sorting them in does not hold up the event loop
 _START_OF_TIME = dt.datetime.min.replace(tzinfo=dt.UTC)
-
-
-def fingerprint(each: ListedObject) -> bytes:
-    """Return the identity of one version of one object, in 16 bytes. It is kept in stores: it may never change."""
-    # Neither an etag nor a time holds a NUL, so the three parts cannot be confused whatever the key holds.
-    if each.version_id in (None, "null"):  # the id of what was written without versions
-        return _digest(f"{each.etag}\x00{each.last_modified.isoformat()}\x00{each.key}")
-    return _digest(f"version\x00{each.version_id}\x00{each.key}")
-
-
-def key_mark(each: ListedObject) -> bytes:
-    """Return the identity of an object whatever its version, in 16 bytes. It is kept in stores as well."""
-    return _digest(f"key\x00{each.key}")
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).digest()
 
 
 def is_folder_marker(each: ListedObject) -> bool:
@@ -76,7 +59,7 @@ class Selection:
     :param seen: fingerprints of what was delivered before.
     :param wanted: whether an object is one that the user means; the others only move the watermark.
     :param capacity: keep the first so many.
-    :param mark: what identifies an object among those seen.
+    :param marks: tells which objects are among those seen.
     :param too_late: told of each object that is older than the window.
     """
 
@@ -89,7 +72,7 @@ class Selection:
         seen: AbstractSet[bytes],
         wanted: Callable[[ListedObject], bool],
         capacity: int,
-        mark: Callable[[ListedObject], bytes] = fingerprint,
+        marks: Marks,
         too_late: Callable[[ListedObject], None] | None = None,
     ) -> None:
         self._low = low
@@ -100,7 +83,7 @@ class Selection:
         self._seen = seen
         self._wanted = wanted
         self._capacity = capacity
-        self._mark = mark
+        self._marks = marks
         self._kept: list[tuple[Any, ...]] = []
         self._last_kept: Position | None = None
         self._cut = False
@@ -122,7 +105,7 @@ class Selection:
 
     def takes(self, each: ListedObject) -> bool:
         """Whether an object is above the cursor, or late and not seen."""
-        return self._is_in_reach(each.position) and not (self._seen and self._mark(each) in self._seen)
+        return self._is_in_reach(each.position) and not self._was_seen(each, each.position)
 
     def result(self) -> Selected:
         """Return what was selected, after the last page."""
@@ -134,10 +117,14 @@ class Selection:
             return True
         return self._rereads and position[0] >= self._floor
 
+    def _was_seen(self, each: ListedObject, position: Position) -> bool:
+        passed = self._low is not None and position <= self._low
+        return self._marks.are_in(self._seen, each, passed=passed)
+
     def _consider(self, each: ListedObject, position: Position) -> None:
         if self._last_kept is not None and position > self._last_kept:
             return
-        if self._seen and self._mark(each) in self._seen:
+        if self._was_seen(each, position):
             return
         self._kept.append(tuple(each))
         if len(self._kept) >= self._capacity + _SORTED_AT_ONCE:
@@ -163,9 +150,7 @@ class Presence:
     :param mark: what identifies an object among those seen.
     """
 
-    def __init__(
-        self, *, lateness: float, bound: dt.datetime, mark: Callable[[ListedObject], bytes] = fingerprint
-    ) -> None:
+    def __init__(self, *, lateness: float, bound: dt.datetime, mark: Callable[[ListedObject], bytes]) -> None:
         self.newest: Position | None = None
         self._mark = mark
         self._lateness = lateness

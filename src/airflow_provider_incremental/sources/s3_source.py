@@ -140,7 +140,7 @@ class S3KeySource(ObjectSource):
         """Return the position of the newest object, and what lies in the window behind it."""
         sweep, samples = await self._scope.begin(None)
         reach = math.inf if self._ignores_overwrites else self.lateness
-        presence = Presence(lateness=reach, bound=sweep.asked_at - self._settle, mark=self._mark)
+        presence = Presence(lateness=reach, bound=sweep.asked_at - self._settle, mark=self._marks)
         await self._scope.walk(sweep, presence.offer, samples)
         marks = presence.fingerprints()
         return Baseline(cursor=presence.newest, fingerprints=marks, remember=self._lessons.changed())
@@ -156,7 +156,7 @@ class S3KeySource(ObjectSource):
 
             def note(objects: Sequence[ListedObject]) -> None:
                 there = (each for each in objects if each.last_modified >= floor and each.position <= position)
-                marks.extend(map(self._mark, there))
+                marks.extend(map(self._marks, there))
 
             sweep, samples = await self._scope.begin(None)
             await self._scope.walk(sweep, note, samples)
@@ -227,7 +227,7 @@ class S3KeySource(ObjectSource):
             seen=seen,
             wanted=self._wanted,
             capacity=capacity,
-            mark=self._mark,
+            marks=self._marks,
             too_late=too_late,
         )
 
@@ -246,7 +246,7 @@ class S3KeySource(ObjectSource):
     async def _deliver(
         self, listed: LeftOver, low: Cursor, position: Position | None, limit: int, seen: AbstractSet[bytes]
     ) -> Found:
-        taken = listed.take(limit, self._mark, seen)
+        taken = listed.take(limit, self._marks, seen)
         gone = listed.take_missing(limit)
         late = listed.take_late()
         if late:
@@ -283,5 +283,6 @@ class S3KeySource(ObjectSource):
 def _ahead(low: Position, bound: dt.datetime) -> str:
     return (
         f"the watermark is at {low[0].isoformat()}, ahead of the server's clock minus settle, {bound.isoformat()}: "
-        "newer objects wait until then"
+        "until then, only late objects come, of the time that lateness reaches back; if a clock was wrong, rewind the "
+        "watermark"
     )

@@ -10,7 +10,7 @@ from airflow_provider_incremental.core.checks import Seconds, as_seconds
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.source import Source
 from airflow_provider_incremental.core.watermark import Cursor
-from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments
+from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments, require_key
 from airflow_provider_incremental.sources.s3_filter import OnOverwrite
 from airflow_provider_incremental.sources.s3_key_order import S3KeyOrderSource
 from airflow_provider_incremental.sources.s3_options import ObjectOptions
@@ -19,6 +19,8 @@ from airflow_provider_incremental.triggers._base import IncrementalTrigger, Trig
 from airflow_provider_incremental.wiring.connections import S3ClientFactory
 
 __all__ = ["S3KeyIncrementalTrigger"]
+
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 
 
 class S3KeyIncrementalTrigger(IncrementalTrigger):
@@ -134,6 +136,9 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
             removals=self.removals,
             **self.objects,
         )
+        for name, value in (("aws_conn_id", self.aws_conn_id), ("region_name", self.region_name)):
+            if value is not None and not (isinstance(value, str) and value):
+                raise ConfigurationError(f"{name}={value!r} is not a name; give a text, or None, or leave it out")
         if self.start not in ("earliest", "latest"):
             self.start_cursor()
 
@@ -163,12 +168,16 @@ class S3KeyIncrementalTrigger(IncrementalTrigger):
 
     def start_cursor(self) -> Cursor:
         """Return the cursor below the first object of the start time, or the key to start behind."""
-        return _key(self.start) if self.order == "key" else cursor_from(_moment(self.start))
+        return _key(self.start, self.prefix) if self.order == "key" else cursor_from(_moment(self.start))
 
 
-def _key(start: Any) -> str:
+def _key(start: Any, prefix: str) -> str:
     if not isinstance(start, str) or not start:
         raise ConfigurationError(f'start={start!r} is not a start; give "earliest", "latest", or a key to start behind')
+    if not start.startswith(prefix):
+        msg = f"start={start!r} is not a key below prefix={prefix!r}; give the whole key"
+        raise ConfigurationError(f"{msg}, such as start={prefix + start!r}")
+    require_key("start", start)
     return start
 
 
@@ -180,4 +189,6 @@ def _moment(start: Any) -> dt.datetime:
         raise ConfigurationError(f"start={start!r} is not a start; {remedy}") from error
     if moment.tzinfo is None:
         raise ConfigurationError(f"start={start!r} has no time zone; {remedy}")
+    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise ConfigurationError(f"start={start!r} is no time at which an object was modified; {remedy}")
     return moment

@@ -11,7 +11,8 @@ from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
 from airflow_provider_incremental.core.redact import describe
-from airflow_provider_incremental.sources.s3_errors import S3ListingError
+from airflow_provider_incremental.sources.s3_errors import Place, S3ListingError
+from airflow_provider_incremental.sources.s3_pages import VERSIONS, Tokens
 from airflow_provider_incremental.sources.s3_source import S3KeySource
 from tests.unit.sources.s3_fake import FakeBucket, at, client_error
 from tests.unit.sources.s3_watcher import Watcher
@@ -270,3 +271,10 @@ async def test_client_that_cannot_be_made(bucket):
         await watcher.poll()
     await watcher.poll()
     assert watcher.keys == ["c", "b", "a"]
+
+
+def test_markers_of_versions():
+    """Of the markers in an answer with encoded keys, only the one that is a key is encoded."""
+    answer = {"IsTruncated": True, "EncodingType": "url", "NextKeyMarker": "a%2Bb+c", "NextVersionIdMarker": "v+1%2F"}
+    token = Tokens(VERSIONS, Place(bucket="landing", prefix="")).after(answer)
+    assert token == {"KeyMarker": "a+b c", "VersionIdMarker": "v+1%2F"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_incremental.sources import s3_sweep
 from airflow_provider_incremental.sources.s3_errors import Place, S3ListingError
 from airflow_provider_incremental.sources.s3_listing import S3Listing
+from airflow_provider_incremental.sources.s3_source import S3KeySource
 from airflow_provider_incremental.sources.s3_sweep import Range, Samples, SplitPoints, Sweep
 from tests.unit.sources.s3_fake import FakeBucket, client_error
 from tests.unit.sources.s3_watcher import Watcher
@@ -173,3 +175,55 @@ async def test_no_more_than_some_at_once(monkeypatch):
     bucket = filled(100)
     ranges = [Range(f"{number:05}") for number in range(10)]
     assert len(await swept(bucket, ranges)) == 100
+
+
+class Opening:
+    """A factory of clients, which notes how many are open; all that use the first one are refused."""
+
+    def __init__(self, bucket: FakeBucket) -> None:
+        self.made = self.open = 0
+        self._bucket = bucket
+
+    async def __call__(self):
+        return self._client()
+
+    @asynccontextmanager
+    async def _client(self):
+        self.made += 1
+        self.open += 1
+        await asyncio.sleep(0)
+        try:
+            yield Refusing(self._bucket) if self.made == 1 else self._bucket
+        finally:
+            self.open -= 1
+
+
+class Refusing:
+    """A client whose credentials expire after the first page of each of several ranges."""
+
+    def __init__(self, bucket: FakeBucket) -> None:
+        self._bucket = bucket
+        self._asked = 0
+
+    async def list_objects_v2(self, **arguments):
+        self._asked = number = self._asked + 1
+        for _ in range(number % 3):  # answers come one after the other
+            await asyncio.sleep(0)
+        if number == 8:
+            raise client_error("ExpiredToken", 400)
+        return await self._bucket.list_objects_v2(**arguments)
+
+
+async def test_expired_credentials_leave_no_client_open():
+    """Ranges that go on while one of them gives back the client share its successor, which is closed in the end."""
+    bucket = FakeBucket(page_size=1)
+    for number in range(64):
+        bucket.put(f"k{number:02}")
+    bucket.now += 10
+    opening = Opening(bucket)
+    source = S3KeySource(bucket="landing", client=opening)
+    source._scope.splits.load(b'{"keys": ["k10", "k20", "k30", "k40", "k50"], "splits_well": true}')
+    with pytest.raises(S3ListingError, match="ExpiredToken"):
+        await source.poll(None, 100, frozenset())
+    await source.aclose()
+    assert (opening.made > 1, opening.open) == (True, 0)
