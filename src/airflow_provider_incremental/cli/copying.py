@@ -16,7 +16,12 @@ from airflow_provider_incremental.cli.opening import opened, url_of
 from airflow_provider_incremental.cli.output import as_json, table
 from airflow_provider_incremental.cli.positions import written
 from airflow_provider_incremental.core.copying import Contents, Outcome, copy, signs_of_life, to_copy
-from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.errors import (
+    ConfigurationError,
+    StoreError,
+    StoreNotMigratedError,
+    StoreUnavailableError,
+)
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.core.watermark import Watermark
 
@@ -47,7 +52,8 @@ def run(given: Namespace) -> tuple[str, int]:
         return "there are no watermarks to copy", status
     counts = Counter(each.result for each in outcomes)
     summary = ", ".join(f"{count} {result}" for result, count in counts.items())
-    advice = [_REMEDIES[result] for result in counts if result in _REMEDIES]
+    advice = [f"{each.key}: {each.reason}" for each in outcomes if each.reason]
+    advice += [_REMEDIES[result] for result in counts if result in _REMEDIES]
     return "\n".join([_table(outcomes, wide=given.wide), "", f"{summary}.", *advice]), status
 
 
@@ -64,8 +70,21 @@ async def _copied(given: Namespace) -> list[Outcome]:
         outcomes = []
         for number, each in enumerate(watermarks, 1):
             told = _progress(f"{number}/{len(watermarks)} {each.key}")
-            outcomes.append(await copy(source, target, each.key, act, dry_run=given.dry_run, told=told))
+            try:
+                outcomes.append(await copy(source, target, each.key, act, dry_run=given.dry_run, told=told))
+            except StoreError as error:
+                outcomes.append(Outcome(key=each.key, result="failed", reason=_reason(error)))
         return outcomes
+
+
+def _reason(error: StoreError) -> str:
+    """Return why one watermark cannot be copied, such as for a value that only a newer release can read.
+
+    :raises StoreError: when it would be the same for all.
+    """
+    if isinstance(error, (StoreUnavailableError, StoreNotMigratedError)):
+        raise error
+    return str(error)
 
 
 def _kept(url: str) -> str:
@@ -81,7 +100,12 @@ async def _require_quiet(source: WatermarkStore, watermarks: Sequence[Watermark]
     :raises ConfigurationError: naming the watermarks, and what to stop.
     """
     now = dt.datetime.now(dt.UTC)
-    signs = [f"{each.key}: {sign}" for each in watermarks for sign in await signs_of_life(source, each, now)]
+    signs: list[str] = []
+    for each in watermarks:
+        try:
+            signs += [f"{each.key}: {sign}" for sign in await signs_of_life(source, each, now)]
+        except StoreError as error:
+            _reason(error)  # what cannot be read is not copied
     if signs:
         more = f"\n  and {len(signs) - _MOST_SIGNS} more" if len(signs) > _MOST_SIGNS else ""
         lines = "".join(f"\n  {each}" for each in signs[:_MOST_SIGNS])
@@ -132,6 +156,7 @@ def _json(outcome: Outcome) -> dict[str, Any]:
     return {
         "watermark": str(outcome.key),
         "result": outcome.result,
+        "reason": outcome.reason,
         "source": _contents_json(outcome.source),
         "target": _contents_json(outcome.target),
     }

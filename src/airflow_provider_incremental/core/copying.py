@@ -29,8 +29,8 @@ from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey
 
 __all__ = ["Contents", "Outcome", "Result", "contents_of", "copy", "signs_of_life", "to_copy"]
 
-Result = Literal["copied", "to copy", "there already", "differs", "changed meanwhile", "gone"]
-"""What became of a watermark. Nothing was written for the others than the first and the one that changed meanwhile."""
+Result = Literal["copied", "to copy", "there already", "differs", "changed meanwhile", "failed", "gone"]
+"""What became of a watermark. Only of one that was copied, or changed meanwhile, is there anything new to be seen."""
 
 _QUIET_AFTER = 60.0
 _WORK = Place(section="work")
@@ -68,12 +68,13 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a watermark, with what each store has of it."""
+    """What became of a watermark, with what each store has of it; ``reason`` says why it failed."""
 
     key: WatermarkKey
     result: Result
     source: Contents | None = None
     target: Contents | None = None
+    reason: str | None = None
 
     @property
     def good(self) -> bool:

@@ -101,6 +101,31 @@ def test_what_differs_there_is_left_alone(copy, other: Store) -> None:
     assert other.load("orders", "eu").version == 1
 
 
+def test_what_only_a_newer_release_can_read_keeps_nothing_else_back(copy, full: Store, other: Store) -> None:
+    """It fails with its row and the remedy; the others are copied."""
+
+    async def spoil(store) -> None:
+        async def work(connection) -> None:
+            await connection.exec_driver_sql(
+                "UPDATE asset_watermarks SET cursor = '{\"$vector\": 1}' WHERE namespace = 'eu'"
+            )
+            statement = "UPDATE asset_watermark_batches SET items = '[{\"$vector\": 1}]' WHERE seq = 2"
+            await connection.exec_driver_sql(statement)
+
+        await store.database.write(work, repeatable=True)
+
+    full.add("returns", cursor=1)
+    full(spoil)
+    assert "orders: it was polled lately" in copy().err
+    said = copy("--force")
+    assert (said.code, said.err) == (1, "")
+    assert "2 failed, 1 copied." in said.out
+    assert "orders: an item of batch 2 of watermark orders" in said.out
+    assert "orders/eu: the cursor of watermark orders/eu" in said.out
+    assert "upgrade airflow-provider-incremental" in said.out
+    assert [str(each.key) for each in other(lambda store: store.list_watermarks())] == ["returns"]
+
+
 def test_a_store_in_use_is_not_copied(copy, full: Store, other: Store) -> None:
     """Watermarks that are polled, and batches in work, are named with what to stop."""
     full.report("orders", next_poll_in=3600.0)
