@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_incremental.sources.s3_key_order import S3KeyOrderSource
 from tests.integration.s3_landing import DEADLINE, Landing, opened
+from tests.integration.s3_polls import Polls
 from tests.integration.test_s3_source import ODD_ON
 
 
@@ -74,3 +75,17 @@ async def test_versions_over_pages(landing):
         keys += [item["key"] for item in found.items]
     await source.aclose()
     assert keys == names
+
+
+async def test_versions_can_be_switched_on_and_off(landing):
+    """What was delivered is known whether versions are listed or not."""
+    versioning = {"Bucket": landing.bucket, "VersioningConfiguration": {"Status": "Enabled"}}
+    await landing.client.put_bucket_versioning(**versioning)
+    polls = Polls(landing, settle=1)
+    for number, versioned in enumerate((False, True, False)):
+        polls._arguments["versioned"] = versioned
+        await landing.put(f"key{number}")
+        await polls.until(lambda latest=f"key{number}": latest in polls.keys)
+        await polls.poll()
+    assert sorted(polls.keys) == ["key0", "key1", "key2"]
+    assert [item["version_id"] is not None for item in polls.items] == [False, True, False]

@@ -8,7 +8,7 @@ from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.watermark import Cursor
 from airflow_provider_incremental.sources.s3_pages import Position
 
-__all__ = ["cursor_from", "position_of"]
+__all__ = ["ahead_of_clock", "cursor_from", "position_of"]
 
 
 def cursor_from(moment: dt.datetime) -> Position:
@@ -37,3 +37,12 @@ def position_of(cursor: Cursor) -> Position:
         )
         raise SourceError(msg)
     return moment.astimezone(dt.UTC), key
+
+
+def ahead_of_clock(low: Position, bound: dt.datetime) -> str:
+    """Return what to say of a watermark that lies above the time up to which objects are taken."""
+    return (
+        f"the watermark is at {low[0].isoformat()}, ahead of the server's clock minus settle, {bound.isoformat()}: "
+        "until then, only late objects come, of the time that lateness reaches back; if a clock was wrong, rewind the "
+        "watermark"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -23,6 +24,7 @@ class LeftOver:
     :param newest: the position of the last object under the bound, delivered or not.
     :param missing: known keys that the listing does not have.
     :param missing_cut: whether more of them are missing.
+    :param asked_at: by the server's clock, until when partitions were listed; ``whole``: all of the prefix was.
     :param late: how many objects appeared too late, until somebody says so.
     """
 
@@ -32,6 +34,8 @@ class LeftOver:
     note: str | None
     late: int
     listed_at: float
+    asked_at: dt.datetime
+    whole: bool
     missing: deque[str] = field(default_factory=deque)
     missing_cut: bool = False
     position: Position | None = None

@@ -58,7 +58,7 @@ class Partitions:
     def between(self, start: dt.datetime, end: dt.datetime) -> list[str]:
         """Return the prefixes from one time to another, and five minutes on, for writers whose clock is ahead."""
         names: dict[str, None] = {}
-        moment = min(max(start, _FIRST), _LAST)  # in the calendar of every zone
+        moment, end = (min(max(each, _FIRST), _LAST) for each in (start, end))  # in the calendar of every zone
         last = max(end + _AHEAD, moment)
         # In half steps of absolute time, so that none is left out or named twice when clocks change.
         while moment <= last:

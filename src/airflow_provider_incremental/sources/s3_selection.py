@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from airflow_provider_incremental.sources.s3_ahead import Unlisted
 from airflow_provider_incremental.sources.s3_marks import Marks
 from airflow_provider_incremental.sources.s3_pages import ListedObject, Position
 
 __all__ = ["Presence", "Selected", "Selection", "is_folder_marker", "window_floor"]
 
 _SORTED_AT_ONCE = 5_000  # few enough that sorting them in does not hold up the event loop
+_NONE = Unlisted()
 _START_OF_TIME = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
@@ -59,6 +61,7 @@ class Selection:
     :param seen: fingerprints of what was delivered before.
     :param wanted: whether an object is one that the user means; the others only move the watermark.
     :param capacity: keep the first so many.
+    :param unlisted: what is new behind the window, in partitions that were not listed before.
     :param marks: tells which objects are among those seen.
     :param too_late: told of each object that is older than the window.
     """
@@ -73,6 +76,7 @@ class Selection:
         wanted: Callable[[ListedObject], bool],
         capacity: int,
         marks: Marks,
+        unlisted: Unlisted = _NONE,
         too_late: Callable[[ListedObject], None] | None = None,
     ) -> None:
         self._low = low
@@ -84,6 +88,7 @@ class Selection:
         self._wanted = wanted
         self._capacity = capacity
         self._marks = marks
+        self._unlisted = unlisted
         self._kept: list[tuple[Any, ...]] = []
         self._last_kept: Position | None = None
         self._cut = False
@@ -115,7 +120,7 @@ class Selection:
     def _is_in_reach(self, position: Position) -> bool:
         if self._low is None or position > self._low:
             return True
-        return self._rereads and position[0] >= self._floor
+        return (self._rereads and position[0] >= self._floor) or self._unlisted.holds(position)
 
     def _was_seen(self, each: ListedObject, position: Position) -> bool:
         passed = self._low is not None and position <= self._low

@@ -26,8 +26,9 @@ from typing import Unpack
 
 from airflow_provider_incremental.core.source import Baseline, Found
 from airflow_provider_incremental.core.watermark import Cursor, Watches
+from airflow_provider_incremental.sources.s3_ahead import Ahead
 from airflow_provider_incremental.sources.s3_arguments import check_s3_arguments
-from airflow_provider_incremental.sources.s3_cursor import cursor_from, position_of
+from airflow_provider_incremental.sources.s3_cursor import ahead_of_clock, cursor_from, position_of
 from airflow_provider_incremental.sources.s3_filter import removed_item
 from airflow_provider_incremental.sources.s3_late import LateCounter
 from airflow_provider_incremental.sources.s3_left_over import LeftOver
@@ -111,6 +112,7 @@ class S3KeySource(ObjectSource):
         self.lateness = float(lateness)
         self._settle = dt.timedelta(seconds=settle)
         self._scope = Scope(listing=self._listing, partitions=partitions, lateness=self.lateness)
+        self._ahead = Ahead(partitions=partitions, lateness=self.lateness)
         self._late = LateCounter(counts=self._wanted.rules)
         self._lessons = Lessons({"splits": self._scope.splits, "late": self._late})
         self._removals = Removals(listing=self._listing) if removals else None
@@ -129,6 +131,7 @@ class S3KeySource(ObjectSource):
         position = None if low is None else position_of(low)
         known = seen if isinstance(seen, AbstractSet) else frozenset(seen)
         await self._lessons.recall(self.memory)
+        await self._ahead.open(self.memory, position)
         if self._removals is not None and not await self._removals.open(self.memory, low) and position is not None:
             return await self._note_what_is_there(self._removals, low, position, known)
         left_over, self._left_over = self._left_over, None
@@ -142,25 +145,29 @@ class S3KeySource(ObjectSource):
         reach = math.inf if self._ignores_overwrites else self.lateness
         presence = Presence(lateness=reach, bound=sweep.asked_at - self._settle, mark=self._marks)
         await self._scope.walk(sweep, presence.offer, samples)
-        marks = presence.fingerprints()
-        return Baseline(cursor=presence.newest, fingerprints=marks, remember=self._lessons.changed())
+        return self._baseline(presence.newest, presence.fingerprints(), sweep.asked_at)
 
     async def at(self, cursor: Cursor) -> Baseline:
         """Return a baseline for a start at a cursor, or at a moment: everything behind it counts as delivered."""
         if cursor is None:
             return Baseline(cursor=None)
         position = position_of(cursor)
+        if self.lateness <= 0:
+            return Baseline(cursor=position)
         marks: list[bytes] = []
-        if self.lateness > 0:
-            floor = window_floor(position, math.inf if self._ignores_overwrites else self.lateness)
+        floor = window_floor(position, math.inf if self._ignores_overwrites else self.lateness)
 
-            def note(objects: Sequence[ListedObject]) -> None:
-                there = (each for each in objects if each.last_modified >= floor and each.position <= position)
-                marks.extend(map(self._marks, there))
+        def note(objects: Sequence[ListedObject]) -> None:
+            there = (each for each in objects if each.last_modified >= floor and each.position <= position)
+            marks.extend(map(self._marks, there))
 
-            sweep, samples = await self._scope.begin(None)
-            await self._scope.walk(sweep, note, samples)
-        return Baseline(cursor=position, fingerprints=tuple(marks), remember=self._lessons.changed())
+        sweep, samples = await self._scope.begin(None)
+        await self._scope.walk(sweep, note, samples)
+        return self._baseline(position, marks, sweep.asked_at)
+
+    def _baseline(self, newest: Position | None, marks: Sequence[bytes], asked_at: dt.datetime) -> Baseline:
+        remember = {**self._lessons.changed(), **self._ahead.commit(None, newest, listed_at=asked_at, whole=True)}
+        return Baseline(cursor=newest, fingerprints=tuple(marks), remember=remember)
 
     def in_window(self, high: Cursor, low: Cursor) -> bool:
         """Whether the window behind ``low`` reaches down to ``high``."""
@@ -194,7 +201,8 @@ class S3KeySource(ObjectSource):
         self._wanted.begin()
         counts_late = samples is not None  # of partitions, there are some that are not listed
         self._late.begin(window_floor(low, self.lateness) if low is not None and counts_late else None)
-        selection = self._selection(low, bound, seen, capacity, self._count_late if counts_late else None)
+        too_late = self._count_late if counts_late else None
+        selection = self._selection(low, sweep.asked_at, seen, bound=bound, capacity=capacity, too_late=too_late)
         comparison = self._removals.compare() if self._removals is not None else None
         await self._scope.walk(sweep, selection.offer, samples, comparison.follow if comparison else None)
         selected = selection.result()
@@ -207,16 +215,20 @@ class S3KeySource(ObjectSource):
             newest=newest,
             missing=deque(comparison.missing() if comparison else ()),
             missing_cut=comparison is not None and comparison.cut,
-            note=self._wanted.note() if low is None or low[0] <= bound else _ahead(low, bound),
+            note=self._wanted.note() if low is None or low[0] <= bound else ahead_of_clock(low, bound),
             late=self._late.end(),
             listed_at=self._monotonic(),
+            asked_at=sweep.asked_at,
+            whole=samples is not None,
         )
 
     def _selection(
         self,
         low: Position | None,
-        bound: dt.datetime,
+        asked_at: dt.datetime,
         seen: AbstractSet[bytes],
+        *,
+        bound: dt.datetime,
         capacity: int,
         too_late: Callable[[ListedObject], None] | None = None,
     ) -> Selection:
@@ -228,6 +240,7 @@ class S3KeySource(ObjectSource):
             wanted=self._wanted,
             capacity=capacity,
             marks=self._marks,
+            unlisted=self._ahead.unlisted(low, asked_at),
             too_late=too_late,
         )
 
@@ -240,8 +253,8 @@ class S3KeySource(ObjectSource):
     ) -> Found:
         sweep, _ = await self._scope.begin(position)
         self._wanted.begin()
-        still_to_come = self._selection(position, sweep.asked_at, seen, 1).takes
-        return await removals.note(low, sweep.ranges, lambda each: self._wanted(each) and not still_to_come(each))
+        selection = self._selection(position, sweep.asked_at, seen, bound=sweep.asked_at, capacity=1)
+        return await removals.note(low, sweep.ranges, lambda each: self._wanted(each) and not selection.takes(each))
 
     async def _deliver(
         self, listed: LeftOver, low: Cursor, position: Position | None, limit: int, seen: AbstractSet[bytes]
@@ -261,6 +274,7 @@ class S3KeySource(ObjectSource):
         remember: dict[str, bytes | None] = {}
         if taken or gone or late or high != low:
             remember |= self._lessons.changed()
+            remember |= self._ahead.commit(position, end, listed_at=listed.asked_at, whole=listed.whole)
             if self._removals is not None:
                 added = [each.key for each in taken.values()]
                 remember |= await self._removals.commit(high=high, added=added, removed=gone)
@@ -278,11 +292,3 @@ class S3KeySource(ObjectSource):
             removed=[removed_item(self._bucket, key) for key in gone if self._wanted.names(key)],
             remember=remember,
         )
-
-
-def _ahead(low: Position, bound: dt.datetime) -> str:
-    return (
-        f"the watermark is at {low[0].isoformat()}, ahead of the server's clock minus settle, {bound.isoformat()}: "
-        "until then, only late objects come, of the time that lateness reaches back; if a clock was wrong, rewind the "
-        "watermark"
-    )
