@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -89,7 +90,7 @@ async def opened(
         yield store
 
 
-@pytest.mark.parametrize(("here", "there"), ROUTES, ids="-to-".join)
+@pytest.mark.parametrize(("here", "there"), ROUTES, ids=["-to-".join(route) for route in ROUTES])
 async def test_a_store_moves(opened: Opening, clock: FakeClock, here: str, there: str) -> None:
     """Every watermark is there as it was, a second time changes nothing, and work goes on where it stopped."""
     source, target = await opened(here), await opened(there)
@@ -107,6 +108,7 @@ async def test_a_store_moves(opened: Opening, clock: FakeClock, here: str, there
     assert outcomes[0].target.counts == {"pieces": 2, "batches": 7, "consumers": 2, "work": 6}
     assert [await contents_of(target, key) for key in keys] == [await contents_of(source, key) for key in keys]
     assert await target.list_watermarks() == await source.list_watermarks()
+    assert await target.consumers() == await source.consumers()
     assert [(await copy(source, target, key, ANNA)).result for key in keys] == ["there already"] * 3
     await target.acknowledge(held)
     clock.advance(100)
@@ -215,6 +217,27 @@ async def test_many_batches(opened: Opening) -> None:
     page = await source.export(KEY, FIRST)
     assert page is not None
     assert page.next is not None
+
+
+async def test_the_last_page_may_take_long(opened: Opening, clock: FakeClock) -> None:
+    """It touches every row of a log that may have millions, so that the limit of other operations is not its own."""
+    source, target = await opened("sqlite"), await opened("postgres")
+    await busy(source, clock)
+    page = await source.export(KEY)
+    assert page is not None
+    assert isinstance(target, SqlStore)
+    target.database._timeout = 0.2
+    async with target.database.engine.connect() as other:
+        await other.exec_driver_sql("LOCK TABLE asset_watermark_claims IN SHARE MODE")
+        restoring = asyncio.create_task(target.restore(page))
+        waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'asset_watermark_claims'::regclass"
+        while not (await other.exec_driver_sql(waits)).scalar():
+            assert not restoring.done()
+        done, _ = await asyncio.wait([restoring], timeout=0.5)
+        assert not done
+        await other.rollback()
+    await restoring
+    assert await target.load(KEY) == page.watermark
 
 
 async def test_who_is_still_at_work(opened: Opening, clock: FakeClock) -> None:

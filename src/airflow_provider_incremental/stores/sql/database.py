@@ -79,11 +79,12 @@ class Database:
 
         return await self._attempts(once, repeatable=True)
 
-    async def write(self, work: Work[Result], *, repeatable: bool) -> Result:
+    async def write(self, work: Work[Result], *, repeatable: bool, within: float | None = None) -> Result:
         """Run one transaction.
 
         :param repeatable: whether doing it twice is the same as once, so that it may be done again when the
             connection was lost while the database was committing.
+        :param within: seconds for which it may take, where that is longer than for others.
         """
         if (shared := self._shared) is not None:
             return await work(shared)
@@ -97,7 +98,7 @@ class Database:
                 await connection.commit()
                 return result
 
-        return await self._attempts(once, repeatable=repeatable)
+        return await self._attempts(once, repeatable=repeatable, within=within)
 
     async def statement(self, work: Work[Result], *, repeatable: bool) -> Result:
         """Run a single statement that writes, as its own transaction."""
@@ -185,12 +186,14 @@ class Database:
         await self._spare.close()
         await self.engine.dispose()
 
-    async def _attempts(self, once: Callable[[_Attempt], Awaitable[Result]], *, repeatable: bool) -> Result:
+    async def _attempts(
+        self, once: Callable[[_Attempt], Awaitable[Result]], *, repeatable: bool, within: float | None = None
+    ) -> Result:
         pause = _FIRST_PAUSE
         for left in reversed(range(_ATTEMPTS)):
             attempt = _Attempt()
             try:
-                async with asyncio.timeout(self._timeout):
+                async with asyncio.timeout(within or self._timeout):
                     return await once(attempt)
             except DRIVER_ERRORS as error:
                 failure = classify(error)

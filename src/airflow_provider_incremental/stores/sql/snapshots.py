@@ -52,6 +52,7 @@ from airflow_provider_incremental.stores.sql.tables import claims, consumers, wa
 __all__ = ["Snapshots"]
 
 _MOST_PARTS = 4000
+_WHOLE_WITHIN = 900.0
 
 
 class Snapshots:
@@ -125,7 +126,8 @@ class Snapshots:
             except sa.exc.IntegrityError as error:
                 raise _there_already(key) from error
 
-        await self._database.write(work, repeatable=True)
+        # The last page touches every row: a second for 100,000 of them.
+        await self._database.write(work, repeatable=True, within=_WHOLE_WITHIN if page.next is None else None)
 
     async def _insert(self, connection: AsyncConnection, page: Snapshot, rows: Sequence[EncodedBatch]) -> None:
         """Write what a page has, under the name where the pages wait."""
