@@ -11,6 +11,7 @@ this process has written: whoever else committed meanwhile has replaced it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from bisect import bisect_left
@@ -21,13 +22,14 @@ from dataclasses import asdict, dataclass, replace
 from airflow_provider_incremental.core.source import Memory
 from airflow_provider_incremental.core.values import dumps
 from airflow_provider_incremental.core.watermark import Cursor
-from airflow_provider_incremental.sources.s3_known_blocks import (
+from airflow_provider_incremental.sources.s3_known_blocks import decode_keys, encode_keys, split_keys
+from airflow_provider_incremental.sources.s3_known_names import (
+    LAST,
+    KeyBlock,
     block_name,
-    decode_keys,
-    encode_keys,
     name_above,
-    split_keys,
-    upper_edge,
+    read_block,
+    written_block,
 )
 from airflow_provider_incremental.sources.s3_pages import key_order
 from airflow_provider_incremental.sources.s3_sweep import Range
@@ -115,11 +117,11 @@ class KnownKeys:
     async def between(self, keys: Range) -> AsyncGenerator[Sequence[bytes], None]:
         """Yield the known keys of a range (what stands behind the prefix), sorted, some thousand at a time."""
         start, end = self.bounds(keys)
-        async for edge, block in self._blocks(start):
-            yield self._current(block, start, _lesser(edge, end))
-            if edge is None or (end is not None and edge >= end):
+        async for block in self._blocks(start):
+            yield self._current(block.keys(), start, _lesser(block.edge, end))
+            if block.edge is None or (end is not None and block.edge >= end):
                 return
-            start = max(start, edge)
+            start = max(start, block.edge)
 
     async def commit(
         self, *, high: Cursor, added: Iterable[str] = (), removed: Iterable[bytes] = (), noted_to: str | None = None
@@ -137,6 +139,7 @@ class KnownKeys:
             head = replace(head, newest=head.newest + 1)
             self._note(head.newest, entries)
             changes[_log_name(head.newest)] = _encode(entries)
+            await asyncio.sleep(0)  # twenty thousand long keys take a while
         if not head.fold and (len(self._log) >= _FOLD_FROM_LOGS or len(self._keys) >= _FOLD_FROM_KEYS):
             head = replace(head, fold=head.newest, folded_to="")
         if head.fold:
@@ -167,16 +170,18 @@ class KnownKeys:
         self._latest |= entries
         self._keys = sorted([*self._keys, *new])
 
-    async def _blocks(self, start: bytes) -> AsyncGenerator[tuple[bytes | None, list[bytes]], None]:
-        """Yield the blocks from the one that holds a key on, with their edges; the last one always, though empty."""
-        name = _BLOCK + name_above(start)
+    async def _blocks(self, start: bytes) -> AsyncGenerator[KeyBlock, None]:
+        """Yield the blocks from the one that holds a key on; the last one always, though empty."""
+        name, below = _BLOCK + name_above(start), ""
         while pieces := await self._read(_BLOCK, name, _BLOCKS_AT_ONCE):
             for name, piece in pieces:
-                edge = upper_edge(name.removeprefix(_BLOCK))
-                yield edge, decode_keys(piece)
-                if edge is None:
+                block = read_block(below, name.removeprefix(_BLOCK), piece)
+                below = block.name
+                if block.edge is None or block.edge > start:
+                    yield block
+                if block.edge is None:
                     return
-        yield None, []
+        yield KeyBlock(below=below, name=LAST, edge=None, kept=b"")
 
     def _current(self, block: Sequence[bytes], start: bytes, end: bytes | None) -> Sequence[bytes]:
         """Return the keys of a block, from one up to below another, as the log has them now."""
@@ -195,23 +200,33 @@ class KnownKeys:
         while rest := _part(self._keys, start, None):
             if written >= _FOLDED_AT_ONCE:
                 return replace(head, folded_to=start.hex())
-            edge, block = await self._block_of(rest[0])
-            parts = split_keys(self._current(block, start, edge), edge)
-            for upper, keys in parts:
-                changes[_BLOCK + block_name(upper)] = encode_keys(keys) if keys or upper is None else None
-            written += len(parts)
-            if edge is None:
+            block = await self._block_of(rest[0])
+            written += self._rewrite(block, self._current(block.keys(), start, block.edge), changes)
+            if block.edge is None:
                 break
-            start = edge
+            start = block.edge
         self._drop(head.fold, changes)
         return replace(head, fold=0, folded_to="")
 
-    async def _block_of(self, key: bytes) -> tuple[bytes | None, list[bytes]]:
+    async def _block_of(self, key: bytes) -> KeyBlock:
         async with aclosing(self._blocks(key)) as blocks:
-            async for edge, keys in blocks:
-                if edge is None or edge > key:
-                    return edge, keys
-        return None, []
+            return await anext(blocks)
+
+    @staticmethod
+    def _rewrite(block: KeyBlock, keys: Sequence[bytes], changes: Pieces) -> int:
+        """Write a block anew, in several when it has grown; return in how many."""
+        *parts, (edge, last) = split_keys(keys, block.edge)
+        below = block.below
+        waiting: list[bytes] = []
+        for upper, part in parts:
+            waiting += part
+            name = block_name(upper, below=below, above=block.name)
+            if name is not None:
+                changes[_BLOCK + name] = written_block(name, upper, waiting)
+                below, waiting = name, []
+        rest = [*waiting, *last]
+        changes[_BLOCK + block.name] = written_block(block.name, edge, rest) if rest or edge is None else None
+        return len(parts) + 1
 
     def _drop(self, up_to: int, changes: Pieces) -> None:
         """Drop the entries of the log up to a number: written before, or only about to be."""

@@ -11,17 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_incremental.core.source import Found
-from airflow_provider_incremental.sources import s3_known, s3_known_blocks
+from airflow_provider_incremental.sources import s3_known, s3_known_blocks, s3_known_names
 from airflow_provider_incremental.sources.s3_known import KnownKeys
-from airflow_provider_incremental.sources.s3_known_blocks import (
-    LAST,
-    block_name,
-    decode_keys,
-    encode_keys,
-    name_above,
-    split_keys,
-    upper_edge,
-)
+from airflow_provider_incremental.sources.s3_known_blocks import decode_keys, encode_keys, split_keys
+from airflow_provider_incremental.sources.s3_known_names import LAST, block_name, name_above, read_block, written_block
 from airflow_provider_incremental.sources.s3_pages import key_order
 from airflow_provider_incremental.sources.s3_sweep import Range
 from tests.unit.sources.s3_memory import FakeMemory
@@ -29,6 +22,7 @@ from tests.unit.sources.s3_memory import FakeMemory
 PREFIX = "in/"
 TEXTS = st.text(st.sampled_from("ab/\x00\n,é\U0010ffff\udcff\udcfe"), max_size=6)
 EVERYTHING = Range(PREFIX)
+STEPS = {"_STEP": 4, "_BEFORE": 16, "_MIDDLE": 64}  # so that the numbers run out
 
 
 async def known(memory: FakeMemory, keys: Range = EVERYTHING, low: object = None) -> list[str]:
@@ -67,18 +61,50 @@ def test_blocks_are_found_by_their_names(keys, edge):
 @given(st.binary(max_size=20), st.binary(max_size=20))
 def test_names_sort_as_the_edges(one, other):
     """A name is printable ASCII, means its edge, and stands among the others as its edge does."""
-    assert upper_edge(block_name(one)) == one
+    assert read_block("", block_name(one), b"").edge == one
     assert block_name(one).isascii()
     assert block_name(one).isprintable()
     assert (block_name(one) < block_name(other)) == (one < other)
     assert block_name(one) < LAST == block_name(None)
-    assert upper_edge(LAST) is None
+    assert read_block("", LAST, b"").edge is None
 
 
-def test_long_keys_that_hardly_differ_stay_in_one_block():
-    """A name has to fit into a database: keys that differ behind it are not split, and nothing is lost."""
-    keys = [b"x" * 500 + b"%06d" % number for number in range(10_000)]
-    assert split_keys(keys, None) == [(None, keys)]
+@pytest.mark.parametrize("places", [[0] * 50, [-1] * 5000, [0] * 20 + [-1] * 100 + [60] * 30])
+def test_numbered_names(places):
+    """Edges that only differ far behind their beginning have names in their order, wherever new ones come between."""
+    start = b"x" * 500
+    names = ["", LAST]
+    for place in places:
+        at = len(names) - 1 if place < 0 else place + 1
+        name = block_name(start + b"%06d" % at, below=names[at - 1], above=names[at])
+        assert names[at - 1] < name < names[at]
+        assert len(name) < 230
+        names.insert(at, name)
+    assert read_block("", names[1], written_block(names[1], start, [b"k"])).edge == start
+
+
+def test_no_room_between_names():
+    """Where numbers have run out, a block is not split."""
+    edge, above = b"x" * 500, block_name(b"x" * 501)
+    below = block_name(edge, above=above)
+    while below is not None:
+        assert below < above
+        last, below = below, block_name(edge, below=below, above=above)
+    assert int(above[-20:], 16) - int(last[-20:], 16) == 1
+
+
+async def test_long_keys_hold_nobody_up():
+    """Of 100,000 keys that only differ behind their first 900 bytes, no step of a commit or a look sees all."""
+    start, memory, keys = PREFIX + "x" * 900, FakeMemory(), KnownKeys(prefix=PREFIX)
+    for at in range(0, 100_000, 1000):
+        await committed(memory, keys, added=[f"{start}{number * 7919 % 100_000:06}" for number in range(at, at + 1000)])
+    await keys.open(memory, None)
+    sizes = [len(chunk) async for chunk in keys.between(EVERYTHING)]
+    assert sum(sizes) == 100_000
+    assert max(sizes) < 16_384
+    assert await known(memory, Range(PREFIX, f"{start}050000", f"{start}050003")) == [
+        f"{start}{number:06}" for number in (50_001, 50_002, 50_003)
+    ]
 
 
 @settings(max_examples=200, deadline=None)
@@ -88,8 +114,9 @@ def test_long_keys_that_hardly_differ_stay_in_one_block():
         max_size=30,
     ),
     st.lists(st.tuples(TEXTS, TEXTS, st.booleans()), max_size=5),
+    st.sampled_from([1, 3, 200]),
 )
-def test_reads_what_was_committed(changes, ranges):
+def test_reads_what_was_committed(changes, ranges, longest):
     """Commits by two processes, some of which never came to be: any range holds the keys that were added last."""
     small = {"_FOLD_FROM_LOGS": 3, "_FOLD_FROM_KEYS": 12, "_FOLDED_AT_ONCE": 2, "_BLOCKS_AT_ONCE": 2}
 
@@ -121,6 +148,7 @@ def test_reads_what_was_committed(changes, ranges):
     with (
         mock.patch.multiple(s3_known, **small),
         mock.patch.multiple(s3_known_blocks, _IN_A_BLOCK=3, _NEAR=2),
+        mock.patch.multiple(s3_known_names, _FROM_EDGE=longest, **STEPS),
     ):
         asyncio.run(live())
 
