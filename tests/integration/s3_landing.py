@@ -28,6 +28,7 @@ from airflow_provider_incremental.stores.memory import MemoryStore
 from harness.servers import S3Server
 
 DEADLINE = 60.0
+_SESSION = get_session()  # one, which reads the models of botocore once
 KEY = WatermarkKey("objects")
 
 
@@ -49,7 +50,7 @@ def opened(server: S3Server, **given: Any) -> Any:
     login = {"aws_access_key_id": server.access_key, "aws_secret_access_key": server.secret_key}
     patience = AioConfig(connect_timeout=2, read_timeout=20, retries={"max_attempts": 1})
     arguments = {"endpoint_url": server.endpoint, "region_name": server.region, "config": patience, **login, **given}
-    return get_session().create_client("s3", **arguments)
+    return _SESSION.create_client("s3", **arguments)
 
 
 @asynccontextmanager

@@ -38,8 +38,8 @@ def _database(given: Namespace) -> str:
     if not has_tables(url):
         scheme = url.partition("://")[0]
         msg = (
-            f"the store {scheme}:// has no tables here: memory is for tests, and those behind an API are made where "
-            "the API runs"
+            f"the store {scheme}:// has no tables here: memory is for tests, object storage needs none, and those "
+            "behind an API are made where the API runs"
         )
         raise ConfigurationError(msg)
     return url

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Iterator
 
 from airflow_provider_incremental.core.clock import Clock
-from airflow_provider_incremental.core.journal import CRASHED, UNSUBSCRIBED, replayed
+from airflow_provider_incremental.core.journal import UNSUBSCRIBED, replayed
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.upkeep import Act, ConsumerStatus, DeadBatch, JournalEntry
-from airflow_provider_incremental.core.watermark import Watermark, WatermarkKey
-from airflow_provider_incremental.stores._memory_state import Consumer, Logged, Record
+from airflow_provider_incremental.core.watermark import WatermarkKey
+from airflow_provider_incremental.stores import _changes
+from airflow_provider_incremental.stores._memory_state import Logged, Record
 
 __all__ = ["MemoryUpkeep"]
 
@@ -29,30 +30,16 @@ class MemoryUpkeep:
     async def bury(self, selector: Selector, consumer: str, max_attempts: int) -> list[DeadBatch]:
         """Set aside what a consumer took so often, did not finish, and does not hold."""
         now = self._clock.now()
-        buried = []
         with self._lock:
-            for each, known in self._wanted(selector, consumer):
-                work = known.work.get(each.batch.seq)
-                if work is not None and work.attempt >= max_attempts and work.free(now):
-                    work.give_back(work.error or CRASHED, 0.0, now, dead=True)
-                    known.seen_at = now
-                    buried.append(_dead(each, consumer, known))
-        return buried
+            records = self._selected(selector)
+            return [dead for record in records for dead in _changes.bury(record, consumer, max_attempts, now)]
 
     async def dead_batches(
         self, selector: Selector | None = None, consumer: str | None = None, limit: int = 1000
     ) -> list[DeadBatch]:
         """Return the batches that were set aside, of one consumer or of all, oldest first."""
         with self._lock:
-            found = [
-                _dead(record.log[seq], name, known)
-                for record in self._selected(selector)
-                for name, known in record.consumers.items()
-                if consumer in (None, name)
-                for seq, work in known.work.items()
-                if work.state == "dead"
-            ]
-        return sorted(found, key=lambda each: (each.batch.committed_at, each.batch.seq, each.consumer))[:limit]
+            return _changes.dead_batches(self._selected(selector), consumer)[:limit]
 
     async def consumers(self, selector: Selector | None = None) -> list[ConsumerStatus]:
         """Return every known consumer of every selected watermark, by watermark and name."""
@@ -85,8 +72,7 @@ class MemoryUpkeep:
             record = self._records.get(key)
             if record is None:
                 return {}
-            names = [name for name in sorted(record.consumers) if consumer in (None, name)]
-            given = {name: record.replay(name, first_seq, last_seq, dead_only=dead_only, now=now) for name in names}
+            given = _changes.replay(record, first_seq, last_seq, consumer, now, dead_only=dead_only)
             self._note(key, "replay", replayed(first_seq, last_seq, given, dead_only=dead_only), act)
             return given
 
@@ -116,10 +102,7 @@ class MemoryUpkeep:
             self._entries.append(entry)
 
     def _made(self, key: WatermarkKey) -> Record:
-        if key not in self._records:
-            new = Watermark(key=key, cursor=None, version=0, last_seq=0, created_at=self._clock.now())
-            self._records[key] = Record(new)
-        return self._records[key]
+        return self._records.setdefault(key, _changes.new_record(key, self._clock.now()))
 
     def _log(self, key: WatermarkKey) -> list[Logged]:
         record = self._records.get(key)
@@ -129,20 +112,3 @@ class MemoryUpkeep:
         for key in sorted(self._records, key=lambda key: (key.asset_name, key.namespace, key.key)):
             if selector is None or selector.matches(key):
                 yield self._records[key]
-
-    def _wanted(self, selector: Selector, consumer: str) -> list[tuple[Logged, Consumer]]:
-        """The batches that a consumer has still to finish, oldest first."""
-        wanted = [
-            (each, record.consumers[consumer])
-            for record in self._selected(selector)
-            if consumer in record.consumers
-            for each in record.log.values()
-            if record.consumers[consumer].wants(each.batch)
-        ]
-        return sorted(wanted, key=lambda pair: (pair[0].batch.committed_at, pair[0].batch.seq))
-
-
-def _dead(logged: Logged, consumer: str, known: Consumer) -> DeadBatch:
-    work = known.work[logged.batch.seq]
-    batch = logged.listed(with_items=False)
-    return DeadBatch(batch=batch, consumer=consumer, attempts=work.attempt, error=work.error, since=work.lease_until)

@@ -9,29 +9,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from airflow_provider_incremental.core.batch import Batch, Claim, NewBatch, SeenBatch, inlined
 from airflow_provider_incremental.core.clock import Clock, SystemClock
-from airflow_provider_incremental.core.errors import ConflictError
-from airflow_provider_incremental.core.journal import FORGOTTEN, REWATCHED, rewound
+from airflow_provider_incremental.core.journal import FORGOTTEN, REWATCHED
 from airflow_provider_incremental.core.source import NOTHING, Pieces
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.upkeep import Act
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
+from airflow_provider_incremental.stores import _changes
+from airflow_provider_incremental.stores._memory_state import copied, given, logged, require_unused
 from airflow_provider_incremental.stores._memory_snapshots import MemorySnapshots
-from airflow_provider_incremental.stores._memory_state import (
-    Consumer,
-    Work,
-    copied,
-    first_seq,
-    firsts,
-    given,
-    logged,
-    lost,
-    reported,
-    require_unused,
-)
 from airflow_provider_incremental.stores.once import OnceInMemory
 
 __all__ = ["MemoryStore"]
@@ -65,10 +53,7 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
         """Make a watermark unless it is there, and record what it watches unless that is known."""
         with self._lock:
             record = self._made(key)
-            if record.watermark.watches is None or not record.watermark.started:
-                record.watermark = replace(record.watermark, watches=watches)
-            else:
-                record.watermark.watches.require_same(key, watches)
+            _changes.register(record, watches)
             return given(record.watermark)
 
     async def commit(
@@ -81,11 +66,7 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
     ) -> tuple[Watermark, list[Batch]]:
         """Move a watermark from the version that was loaded to the next, and append batches: all or nothing."""
         with self._lock:
-            record = self._records.get(watermark.key)
-            if record is None or not record.unmoved(watermark):
-                there = f"at version {record.watermark.version}" if record else "forgotten"
-                msg = f"watermark {watermark.key} was loaded at version {watermark.version} and is {there} by now"
-                raise ConflictError(msg)
+            record = _changes.require_unmoved(self._records.get(watermark.key), watermark)
             now = self._clock.now()
             new = [
                 logged(watermark.key, each, seq, now) for seq, each in enumerate(batches, record.watermark.last_seq + 1)
@@ -108,8 +89,7 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
         with self._lock:
             record = self._records.get(key)
             if record is not None:
-                status = reported(record.watermark.status, report, self._clock.now())
-                record.watermark = replace(record.watermark, status=status)
+                _changes.report(record, report, self._clock.now())
 
     async def due(
         self,
@@ -138,9 +118,9 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
         """Record that Airflow has stored the event that names these batches."""
         now = self._clock.now()
         with self._lock:
-            for each in self._log(key):
-                if each.batch.id in batch_ids:
-                    each.batch = replace(each.batch, announced_at=now)
+            record = self._records.get(key)
+            if record is not None:
+                _changes.confirm(record, batch_ids, now)
 
     async def seen(self, key: WatermarkKey, after_seq: int, before_seq: int | None, limit: int) -> list[SeenBatch]:
         """Return fingerprints of the batches with ``after_seq < seq < before_seq``, newest first."""
@@ -159,8 +139,7 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
         with self._lock:
             selected = list(self._selected(selector))
             for record in selected:
-                known = record.consumers.setdefault(consumer, Consumer(first_seq(record, start, named) - 1, now, now))
-                known.seen_at = now
+                _changes.subscribe(record, consumer, start, named, now)
             return [record.watermark.key for record in selected]
 
     async def claim(
@@ -176,67 +155,50 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
         """Take the oldest batch that the consumer has not acknowledged and nobody holds, with its items; or None."""
         now = self._clock.now()
         with self._lock:
-            wanted = self._wanted(selector, consumer)
-            for each, known in firsts(wanted, holder) if ordered else wanted:
-                batch = each.batch
-                if batch_id in (None, batch.id) and known.can_take(batch, now, holder):
-                    work = known.take(batch, holder, lease, now)
-                    return Claim(
-                        batch=each.listed(with_items=True),
-                        consumer=consumer,
-                        holder=holder,
-                        attempt=work.attempt,
-                        lease_until=work.lease_until,
-                    )
-        return None
+            wanted = _changes.wanted(self._selected(selector), consumer)
+            found = _changes.claimable(wanted, holder, batch_id, now, ordered=ordered)
+            if found is None:
+                return None
+            each, known = found
+            work = known.take(each.batch, holder, lease, now)
+            return Claim(
+                batch=each.listed(with_items=True),
+                consumer=consumer,
+                holder=holder,
+                attempt=work.attempt,
+                lease_until=work.lease_until,
+            )
 
     async def renew(self, claim: Claim, lease: float) -> Claim:
         """Extend a claim to ``lease`` seconds from now."""
         with self._lock:
-            work = self._work(claim)
-            if work is None or work.state != "claimed":
-                raise lost(claim)
-            work.lasts(lease, self._clock.now())
-            return replace(claim, lease_until=work.lease_until)
+            return _changes.renew(self._records.get(claim.batch.key), claim, lease, self._clock.now())
 
     async def acknowledge(self, claim: Claim) -> None:
         """Record that the consumer has finished the batch; it never gets it again."""
         with self._lock:
-            consumer = self._consumer(claim)
-            if consumer is not None and claim.batch.seq in consumer.work:  # else it was forgotten
-                if (work := self._work(claim)) is None:
-                    raise lost(claim)
-                work.state, consumer.seen_at = "acknowledged", self._clock.now()
+            _changes.acknowledge(self._records.get(claim.batch.key), claim, self._clock.now())
 
     async def release(
         self, claim: Claim, error: str | None = None, *, retry_after: float = 0.0, dead: bool = False
     ) -> None:
         """Give a batch back, to be claimed again, or set it aside; the error is kept with the attempt."""
         with self._lock:
-            work, now = self._work(claim), self._clock.now()
-            if work is not None and work.state == "claimed":
-                work.give_back(error, retry_after, now, dead=dead)
-            if dead and (consumer := self._consumer(claim)):
-                consumer.seen_at = now
+            record = self._records.get(claim.batch.key)
+            _changes.release(record, claim, error, retry_after, self._clock.now(), dead=dead)
 
     async def pending(self, selector: Selector, consumer: str, limit: int = 1000, *, free: bool = False) -> list[Batch]:
         """Return the batches that a known consumer has not finished, oldest first, without items."""
         now = self._clock.now()
         with self._lock:
-            wanted = self._wanted(selector, consumer)
+            wanted = _changes.wanted(self._selected(selector), consumer)
             chosen = [each for each, known in wanted if not free or known.can_take(each.batch, now)]
             return [each.listed(with_items=False) for each in chosen[:limit]]
 
     async def acknowledged(self, selector: Selector, consumer: str, batch_id: str) -> bool:
         """Whether the consumer has acknowledged this batch."""
         with self._lock:
-            return any(
-                each.batch.id == batch_id and work is not None and work.state == "acknowledged"
-                for record in self._selected(selector)
-                if consumer in record.consumers
-                for each in record.log.values()
-                for work in [record.consumers[consumer].work.get(each.batch.seq)]
-            )
+            return any(_changes.has_acknowledged(each, consumer, batch_id) for each in self._selected(selector))
 
     async def history(self, key: WatermarkKey, before_seq: int | None = None, limit: int = 100) -> list[Batch]:
         """Return the log of a watermark, newest first, with items, from before a sequence number."""
@@ -256,11 +218,8 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
         cursor = copied(cursor)
         with self._lock:
             record = self._made(key)
-            before = record.watermark.cursor
-            self._note(key, "rewind", rewound(before, cursor, reread=reread, rewatch=rewatch), act)
-            record.rewind(cursor, reread=reread, now=self._clock.now())
-            if rewatch:
-                record.rewatch()
+            detail = _changes.rewind(record, cursor, self._clock.now(), reread=reread, rewatch=rewatch)
+            self._note(key, "rewind", detail, act)
             return given(record.watermark)
 
     async def rewatch(self, key: WatermarkKey, act: Act | None = None) -> Watermark | None:
@@ -269,10 +228,8 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
             record = self._records.get(key)
             if record is None:
                 return None
-            before = record.watermark
-            record.watermark = replace(before, version=before.version + before.started)
+            _changes.rewatch(record)
             self._note(key, "rewatch", REWATCHED, act)
-            record.rewatch()
             return given(record.watermark)
 
     async def forget(self, key: WatermarkKey, act: Act | None = None) -> bool:
@@ -286,13 +243,3 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
 
     async def aclose(self) -> None:
         """Nothing to give back; what the store holds stays as long as the object."""
-
-    def _consumer(self, claim: Claim) -> Consumer | None:
-        record = self._records.get(claim.batch.key)
-        return record.consumers.get(claim.consumer) if record else None
-
-    def _work(self, claim: Claim) -> Work | None:
-        """What a claim is about, unless another claim of the same batch came after it."""
-        consumer = self._consumer(claim)
-        work = consumer.work.get(claim.batch.seq) if consumer else None
-        return work if work and (work.holder, work.attempt) == (claim.holder, claim.attempt) else None

@@ -132,6 +132,9 @@ def _connection_url(conn_id: str, where: str) -> str:
     if connection.conn_type == "http":
         return _api_url(connection)
     scheme = _SCHEMES.get(connection.conn_type or "")
+    if connection.conn_type == "aws":
+        msg = f"{where} = conn:{conn_id} names no bucket; write s3://bucket/prefix?aws_conn_id={conn_id}"
+        raise ConfigurationError(msg)
     if scheme is None:
         msg = (
             f"{where} = conn:{conn_id} is a connection of type {connection.conn_type!r}; "
