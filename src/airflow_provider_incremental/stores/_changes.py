@@ -6,6 +6,8 @@ Nothing here waits, locks or writes: a store loads a record, lets it change, and
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
@@ -27,6 +29,8 @@ from airflow_provider_incremental.stores._memory_state import (
 )
 
 Wanted = tuple[Logged, Consumer]
+
+_SHORT = re.compile("#[0-9a-f]{20}")
 
 
 def new_record(key: WatermarkKey, now: dt.datetime) -> Record:
@@ -195,4 +199,14 @@ def work_of(record: Record | None, claim: Claim) -> Work | None:
     """What a claim is about, unless another claim of the same batch came after it."""
     consumer = consumer_of(record, claim)
     work = consumer.work.get(claim.batch.seq) if consumer else None
-    return work if work and (work.holder, work.attempt) == (claim.holder, claim.attempt) else None
+    return work if work and is_of(work, claim) else None
+
+
+def is_of(work: Work, claim: Claim) -> bool:
+    """Whether it is what this claim is about, and not one that came after it."""
+    return work.attempt == claim.attempt and work.holder in (claim.holder, shortened(claim.holder))
+
+
+def shortened(holder: str) -> str:
+    """A holder's name where only its equality counts and room does: of finished work. Shortened twice is once."""
+    return holder if _SHORT.fullmatch(holder) else "#" + hashlib.sha256(holder.encode()).hexdigest()[:20]

@@ -18,8 +18,8 @@ from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.upkeep import Act
 from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watches, Watermark, WatermarkKey
 from airflow_provider_incremental.stores import _changes
-from airflow_provider_incremental.stores._memory_state import copied, given, logged, require_unused
 from airflow_provider_incremental.stores._memory_snapshots import MemorySnapshots
+from airflow_provider_incremental.stores._memory_state import copied, given, logged, require_unused
 from airflow_provider_incremental.stores.once import OnceInMemory
 
 __all__ = ["MemoryStore"]

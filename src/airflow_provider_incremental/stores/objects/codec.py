@@ -15,6 +15,7 @@ from airflow_provider_incremental.core.errors import StoreError, UnsupportedValu
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.upkeep import JournalEntry
 from airflow_provider_incremental.core.watermark import Cursor, Watermark, WatermarkKey
+from airflow_provider_incremental.stores import _changes
 from airflow_provider_incremental.stores._memory_state import Consumer, Record, Work
 from airflow_provider_incremental.stores.api.forms import form_of
 from airflow_provider_incremental.stores.objects.document import Document, Located, MemoryPlace, Page, located
@@ -66,8 +67,12 @@ def unpacked(body: bytes) -> str:
 
 def written_document(document: Document) -> str:
     """Return the text of a document but for its tokens: the same for the same content."""
+    return _dumps(_state(document))
+
+
+def _state(document: Document) -> dict[str, Any]:
     record = document.record
-    state: dict[str, Any] = {
+    return {
         "key": [document.key.asset_name, document.key.namespace, document.key.key],
         "generation": document.generation,
         "record": _write_record(record) if record else None,
@@ -77,8 +82,8 @@ def written_document(document: Document) -> str:
         "left": {name: _micros(at) for name, at in document.left.items()},
         "journal": [document.entries_before, write_entries(document.entries)],
         "swept": _micros(document.swept_at),
+        "draft": [document.draft_pages, _state(document.draft)] if document.draft else None,
     }
-    return _dumps(state)
 
 
 def joined(state: str, tokens: list[str]) -> str:
@@ -168,6 +173,7 @@ def read_entries(key: WatermarkKey, rows: list[list[Any]]) -> list[JournalEntry]
 def _read_state(state: dict[str, Any], tokens: list[str], read_cursor: ReadCursor) -> Document:
     key = WatermarkKey(*state["key"])
     before, entries = state["journal"]
+    draft_pages, draft = state["draft"] or (0, None)
     return Document(
         key=key,
         generation=state["generation"],
@@ -179,6 +185,8 @@ def _read_state(state: dict[str, Any], tokens: list[str], read_cursor: ReadCurso
         entries=read_entries(key, entries),
         entries_before=before,
         swept_at=_instant(state["swept"]),
+        draft=_read_state(draft, [], read_cursor) if draft else None,
+        draft_pages=draft_pages,
         tokens=tokens,
     )
 
@@ -253,10 +261,16 @@ def _read_batch(row: list[Any], key: WatermarkKey, read_cursor: ReadCursor) -> L
 
 
 def _write_work(work: Work) -> list[Any]:
-    short = [_LETTERS[work.state], work.holder, work.attempt]
     if work.state == "acknowledged":
-        return short
-    return [*short, _micros(work.lease_until), _micros(work.stamped_at), work.error]
+        return ["a", _changes.shortened(work.holder), work.attempt]
+    return [
+        _LETTERS[work.state],
+        work.holder,
+        work.attempt,
+        _micros(work.lease_until),
+        _micros(work.stamped_at),
+        work.error,
+    ]
 
 
 def _read_work(row: list[Any]) -> Work:

@@ -16,7 +16,7 @@ from airflow_provider_incremental.stores import _changes
 from airflow_provider_incremental.stores._memory_state import lost
 from airflow_provider_incremental.stores.objects.bucket import GIVES_UP_AFTER, MissingObjectError, patience
 from airflow_provider_incremental.stores.objects.document import Document, Located, located
-from airflow_provider_incremental.stores.objects.parts import Parts, known_as, records_of, short
+from airflow_provider_incremental.stores.objects.parts import Parts, records_of
 
 __all__ = ["ObjectConsumers"]
 
@@ -54,12 +54,11 @@ class ObjectConsumers(Parts):
         ordered: bool = False,
     ) -> Claim | None:
         """Take the oldest batch that the consumer has not finished and nobody holds, with its items; or None."""
-        deadline, name = asyncio.get_running_loop().time() + GIVES_UP_AFTER, short(holder)
-        attempt = 0
+        deadline, attempt = asyncio.get_running_loop().time() + GIVES_UP_AFTER, 0
         while True:
             documents = {each.key: each for each in await self._there(selector)}
             wanted = _changes.wanted(records_of(list(documents.values())), consumer)
-            found = _changes.claimable(wanted, name, batch_id, self._clock.now(), ordered=ordered)
+            found = _changes.claimable(wanted, holder, batch_id, self._clock.now(), ordered=ordered)
             if found is None:
                 return None
             chosen, late = located(found[0]), asyncio.get_running_loop().time() > deadline
@@ -85,13 +84,13 @@ class ObjectConsumers(Parts):
         """Take a batch, if it can still be had."""
 
         async def change(document: Document) -> Claim | None:
-            now, name = self._clock.now(), short(holder)
+            now = self._clock.now()
             wanted = _changes.wanted([document.record] if document.record else [], consumer)
-            found = _changes.claimable(wanted, name, chosen.batch.id, now, ordered=ordered)
+            found = _changes.claimable(wanted, holder, chosen.batch.id, now, ordered=ordered)
             if found is None:
                 return None
             each, known = found
-            work = known.take(each.batch, name, lease, now)
+            work = known.take(each.batch, holder, lease, now)
             return Claim(
                 batch=replace(each.listed(with_items=False), items=items),
                 consumer=consumer,
@@ -106,7 +105,7 @@ class ObjectConsumers(Parts):
         """Extend a claim to ``lease`` seconds from now."""
 
         async def change(document: Document) -> Claim:
-            return _changes.renew(document.record, known_as(claim), lease, self._clock.now())
+            return _changes.renew(document.record, claim, lease, self._clock.now())
 
         renewed = await self._change(claim.batch.key, change)
         return replace(claim, lease_until=renewed.lease_until)
@@ -117,13 +116,13 @@ class ObjectConsumers(Parts):
         async def change(document: Document) -> None:
             if await self._is_settled(document, claim):
                 return
-            _changes.acknowledge(document.record, known_as(claim), self._clock.now())
+            _changes.acknowledge(document.record, claim, self._clock.now())
 
         await self._change(claim.batch.key, change)
 
     async def _is_settled(self, document: Document, claim: Claim) -> bool:
         """Whether a claim is of a batch that its consumer has finished long ago, and by this claim."""
-        record, seq, mine = document.record, claim.batch.seq, known_as(claim)
+        record, seq = document.record, claim.batch.seq
         known = record.consumers.get(claim.consumer) if record else None
         if record is None or known is None or seq in record.log:
             return False
@@ -131,7 +130,7 @@ class ObjectConsumers(Parts):
             for each, by in await self._pages.rows(document, page):
                 since, work = by.get(claim.consumer, (None, None))
                 if each.batch.seq == seq and work is not None and since == known.first_seen_at:
-                    if (work.holder, work.attempt) != (mine.holder, mine.attempt):
+                    if not _changes.is_of(work, claim):
                         raise lost(claim)
                     return True
         return False
@@ -143,7 +142,7 @@ class ObjectConsumers(Parts):
 
         async def change(document: Document) -> None:
             now = self._clock.now()
-            _changes.release(document.record, known_as(claim), error, retry_after, now, dead=dead)
+            _changes.release(document.record, claim, error, retry_after, now, dead=dead)
 
         await self._change(claim.batch.key, change)
 

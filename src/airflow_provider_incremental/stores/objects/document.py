@@ -68,6 +68,7 @@ class Document:
     :param generation: names the folder of everything that the record needs; another one after it was forgotten.
     :param trash: objects in the folder that no reader needs who reads this document.
     :param left: generations that were forgotten, and when, as long as their folders may have something in them.
+    :param draft: what came until now of a watermark that moves in, in so many pages; nobody sees it.
     :param entries: the newest of the journal; older ones are in the object ``entries_before``, and so on.
     """
 
@@ -81,6 +82,8 @@ class Document:
     entries: list[JournalEntry] = field(default_factory=list)
     entries_before: str | None = None
     swept_at: dt.datetime | None = None
+    draft: Document | None = None
+    draft_pages: int = 0
     tokens: list[str] = field(default_factory=list)
 
     @property
@@ -91,6 +94,7 @@ class Document:
     def made(self, now: dt.datetime) -> Record:
         """Return the record, a new one if there is none."""
         if self.record is None:
+            self.drop_draft(now)
             self.record, self.generation = _changes.new_record(self.key, now), new_token()
         return self.record
 
@@ -100,6 +104,12 @@ class Document:
             self.entries.append(
                 JournalEntry(at=now, key=self.key, operation=operation, detail=detail, who=act.who, why=act.why)
             )
+
+    def drop_draft(self, now: dt.datetime) -> None:
+        """Forget what came of a watermark that does not move in after all."""
+        if self.draft is not None:
+            self.left[self.draft.generation] = now
+        self.draft, self.draft_pages = None, 0
 
     def forget(self, now: dt.datetime) -> None:
         """Leave the journal, and nothing else."""

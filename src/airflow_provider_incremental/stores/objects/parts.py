@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TypeVar
 
-from airflow_provider_incremental.core.batch import Claim
 from airflow_provider_incremental.core.clock import Clock
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import WatermarkKey
@@ -23,7 +20,7 @@ from airflow_provider_incremental.stores.objects.pieces import Memories
 from airflow_provider_incremental.stores.objects.segments import Segments
 from airflow_provider_incremental.stores.objects.server_clock import ServerClock
 
-__all__ = ["Parts", "known_as", "records_of"]
+__all__ = ["Parts", "records_of"]
 
 T = TypeVar("T")
 
@@ -75,13 +72,3 @@ class Parts:
 def records_of(documents: list[Document]) -> list[Record]:
     """Return the records of documents."""
     return [each.record for each in documents if each.record]
-
-
-def known_as(claim: Claim) -> Claim:
-    """Return a claim by the name that its holder has in a document."""
-    return replace(claim, holder=short(claim.holder))
-
-
-def short(holder: str) -> str:
-    """Return a holder's name in a document, where each takes up room as long as its batch does."""
-    return hashlib.sha256(holder.encode()).hexdigest()[:20]

@@ -79,6 +79,10 @@ class Memories:
         found = await self._read(folder, index, names)
         return [(name, found[name]) for name in names]
 
+    async def pick(self, folder: str, place: MemoryPlace | None, names: list[str]) -> dict[str, bytes]:
+        """Return these pieces."""
+        return await self._read(folder, await self.index(folder, place), names)
+
     async def index(self, folder: str, place: MemoryPlace | None) -> Index:
         """Return where the pieces are. The last index that was read is kept: it never changes."""
         if place is None:

@@ -113,6 +113,11 @@ class Segments:
             raise StoreError(msg) from error
         return found
 
+    async def whole(self, folder: str, each: Located) -> tuple[list[Any], tuple[bytes, ...]]:
+        """Return the items and the fingerprints of a batch."""
+        [seen] = await self.seen(folder, [each])
+        return await self.items(folder, each), seen.fingerprints
+
     async def seen(self, folder: str, chosen: Sequence[Located]) -> list[SeenBatch]:
         """Return the fingerprints of batches."""
 

@@ -19,13 +19,14 @@ from airflow_provider_incremental.stores import _changes
 from airflow_provider_incremental.stores._memory_state import copied, given, require_unused
 from airflow_provider_incremental.stores.objects.consumers import ObjectConsumers
 from airflow_provider_incremental.stores.objects.document import Document, MemoryPlace, located
+from airflow_provider_incremental.stores.objects.moving import ObjectSnapshots
 from airflow_provider_incremental.stores.objects.segments import Segment, new_segment
 from airflow_provider_incremental.stores.objects.upkeep import ObjectUpkeep
 
 __all__ = ["ObjectStore"]
 
 
-class ObjectStore(ObjectConsumers, ObjectUpkeep):
+class ObjectStore(ObjectConsumers, ObjectUpkeep, ObjectSnapshots):
     """Watermarks in S3 or a service like it; see :class:`core.store.WatermarkStore` for what each operation does.
 
     It belongs to one event loop. Nothing is asked of the service before the first operation.
