@@ -14,6 +14,7 @@ from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.stores.sql.store import SqlStore
 from tests.databases import migrated
+from tests.property.broken_bucket import broken_store
 from tests.property.delivery_machine import DeliveryMachine
 
 
@@ -39,6 +40,13 @@ class OnSqlite(DeliveryMachine):
         self.folder.cleanup()
 
 
+class OnObjects(DeliveryMachine):
+    """The same in a bucket whose connections break, before or after a request had its effect, and with small pages."""
+
+    def open_store(self) -> WatermarkStore:
+        return broken_store(self.clock)
+
+
 def test_on_memory() -> None:
     """Many histories on the reference."""
     run_state_machine_as_test(OnMemory, settings=settings(max_examples=250, stateful_step_count=60, deadline=None))
@@ -52,3 +60,11 @@ def test_on_sqlite(tmp_path: Path) -> None:
         max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     run_state_machine_as_test(OnSqlite, settings=quick)
+
+
+def test_on_objects() -> None:
+    """Histories in object storage: what answers were lost makes no difference."""
+    quick = settings(
+        max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    run_state_machine_as_test(OnObjects, settings=quick)

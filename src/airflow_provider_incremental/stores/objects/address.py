@@ -14,7 +14,9 @@ SCHEME = "s3"
 
 _SETTING = "[incremental] store"
 _EXAMPLE = "s3://bucket/prefix?aws_conn_id=aws_default"
-_OPTIONS = ("aws_conn_id", "region_name")
+_OPTIONS = ("aws_conn_id", "region_name", "timeout")
+_TIMEOUT = 30.0
+_LONGEST_TIMEOUT = 600
 _DEFAULT = "aws_default"
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, and underscores of older buckets
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
@@ -31,6 +33,7 @@ class ObjectAddress:
     :param prefix: what all keys begin with: empty, or with a slash at its end.
     :param conn_id: the Airflow connection, which has the credentials and the endpoint.
     :param region: the region; None for that of the connection.
+    :param timeout: seconds for which an operation is tried before it fails, 30 by default.
 
     >>> ObjectAddress.parse("s3://watermarks/prod?aws_conn_id=minio").prefix
     'prod/'
@@ -40,6 +43,7 @@ class ObjectAddress:
     prefix: str = ""
     conn_id: str = _DEFAULT
     region: str | None = None
+    timeout: float = _TIMEOUT
 
     def __str__(self) -> str:
         """Return the place as messages name it."""
@@ -68,11 +72,23 @@ class ObjectAddress:
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         for name, value in options.items():
             if name not in _OPTIONS or not value:
-                msg = f"{_SETTING} has the option {name}={value!r}; it takes {' and '.join(_OPTIONS)}: {_EXAMPLE}"
+                msg = f"{_SETTING} has the option {name}={value!r}; it takes {', '.join(_OPTIONS)}: {_EXAMPLE}"
                 raise ConfigurationError(msg)
         return cls(
             bucket=parts.netloc,
             prefix=f"{prefix}/" if prefix else "",
             conn_id=options.get("aws_conn_id", _DEFAULT),
             region=options.get("region_name"),
+            timeout=_seconds(options.get("timeout")),
         )
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        seconds = _TIMEOUT if text is None else float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= _LONGEST_TIMEOUT:
+        msg = f"timeout={text!r} of {_SETTING} is not a number of seconds from 1 to {_LONGEST_TIMEOUT}"
+        raise ConfigurationError(msg)
+    return seconds

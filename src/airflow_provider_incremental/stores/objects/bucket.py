@@ -26,8 +26,6 @@ T = TypeVar("T")
 ClientFactory = Callable[[], Awaitable[AbstractAsyncContextManager[Any]]]
 """Gives the context of one use of an aiobotocore S3 client; it stays open as long as one context of it is."""
 
-GIVES_UP_AFTER = 30.0
-"""Seconds for which an operation is tried while the service does not answer, or asks for patience."""
 _ANSWERS_WITHIN = 15.0
 _BYTES_A_SECOND = 1_000_000  # of a slow line, on top of that
 _MOST_KEYS = 1000  # of one DeleteObjects: https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
@@ -72,11 +70,13 @@ class Bucket:
     :param client: gives the client; called in the event loop that uses it.
     :param clock: learns the service's time from its answers.
     :ivar requests: how many were made, by operation.
+    :ivar pause: the seconds to wait before another attempt.
     """
 
     def __init__(self, *, address: ObjectAddress, client: ClientFactory, clock: ServerClock) -> None:
         self.address = address
         self.requests: dict[str, int] = {}
+        self.pause = patience
         self._factory = client
         self._clock = clock
         self._lease: AbstractAsyncContextManager[Any] | None = None
@@ -198,7 +198,7 @@ class Bucket:
     async def _patiently(self, operation: str, once: Callable[[], Awaitable[T]]) -> T:
         """Do it again while it may only be a matter of time."""
         loop = asyncio.get_running_loop()
-        deadline, attempt = loop.time() + GIVES_UP_AFTER, 0
+        deadline, attempt = loop.time() + self.address.timeout, 0
         while True:
             try:
                 return await once()
@@ -210,7 +210,7 @@ class Bucket:
                 fault = await self._fault(error, operation)
                 fault.__cause__ = error
             attempt += 1
-            wait = patience(attempt + 2)
+            wait = self.pause(attempt + 2)
             if not fault.temporary or loop.time() + wait > deadline:
                 raise fault
             await asyncio.sleep(wait)

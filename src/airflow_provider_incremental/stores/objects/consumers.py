@@ -14,7 +14,7 @@ from airflow_provider_incremental.core.upkeep import ConsumerStatus, DeadBatch
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores import _changes
 from airflow_provider_incremental.stores._memory_state import lost
-from airflow_provider_incremental.stores.objects.bucket import GIVES_UP_AFTER, MissingObjectError, patience
+from airflow_provider_incremental.stores.objects.bucket import MissingObjectError, patience
 from airflow_provider_incremental.stores.objects.document import Document, Located, located
 from airflow_provider_incremental.stores.objects.parts import Parts, records_of
 
@@ -54,7 +54,8 @@ class ObjectConsumers(Parts):
         ordered: bool = False,
     ) -> Claim | None:
         """Take the oldest batch that the consumer has not finished and nobody holds, with its items; or None."""
-        deadline, attempt = asyncio.get_running_loop().time() + GIVES_UP_AFTER, 0
+        patient_for, attempt = self.bucket.address.timeout, 0
+        deadline = asyncio.get_running_loop().time() + patient_for
         while True:
             documents = {each.key: each for each in await self._there(selector)}
             wanted = _changes.wanted(records_of(list(documents.values())), consumer)
@@ -73,7 +74,7 @@ class ObjectConsumers(Parts):
                 if claim is not None:
                     return claim
             if late:
-                msg = f"{consumer} could not claim a batch in {GIVES_UP_AFTER:g} s: others were always first"
+                msg = f"{consumer} could not claim a batch in {patient_for:g} s: others were always first"
                 raise StoreUnavailableError(msg)
             attempt += 1
             await asyncio.sleep(patience(attempt))

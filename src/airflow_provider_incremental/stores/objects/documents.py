@@ -20,7 +20,6 @@ from airflow_provider_incremental.stores.objects.bucket import (
     Bucket,
     MissingObjectError,
     Stored,
-    patience,
 )
 from airflow_provider_incremental.stores.objects.codec import (
     joined,
@@ -116,7 +115,7 @@ class Documents:
             return await self._changed(key, name, change)
 
     async def _changed(self, key: WatermarkKey, name: str, change: Change[T]) -> T:
-        race: Race[T] = Race(key, self._clock)
+        race: Race[T] = Race(key, self._clock, self._bucket.address.timeout)
         kept = self._kept.get(name)
         if kept is not None:
             guess = await self._guess(key, kept, change)
@@ -155,7 +154,7 @@ class Documents:
             self._keep(name, Stored(outcome, proposal.body or b""))
             return True
         race.note(proposal, outcome)
-        await asyncio.sleep(patience(race.attempts))
+        await asyncio.sleep(self._bucket.pause(race.attempts))
         return False
 
     async def _listed(self, name: str, etag: str, *, lenient: bool) -> Document | None:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from airflow_provider_incremental.core.errors import StoreUnavailableError
 from airflow_provider_incremental.core.watermark import WatermarkKey
-from airflow_provider_incremental.stores.objects.bucket import GIVES_UP_AFTER, Stored
+from airflow_provider_incremental.stores.objects.bucket import Stored
 from airflow_provider_incremental.stores.objects.codec import parted, unpacked
 from airflow_provider_incremental.stores.objects.document import TOKENS
 from airflow_provider_incremental.stores.objects.faults import StorageFaultError
@@ -45,13 +45,16 @@ class Race(Generic[T]):
 
     An attempt can only go in while the document is the one that it was made from. So once another one was read, those
     that are not in it never will be.
+
+    :param patience: seconds after which no other attempt is made.
     """
 
-    def __init__(self, key: WatermarkKey, clock: ServerClock) -> None:
+    def __init__(self, key: WatermarkKey, clock: ServerClock, patience: float) -> None:
         self._key = key
+        self._patience = patience
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._deadline, self._began = self._loop.time() + GIVES_UP_AFTER, clock.now()
+        self._deadline, self._began = self._loop.time() + patience, clock.now()
         self._made: list[Proposal[T]] = []
         self._fault: StorageFaultError | None = None
 
@@ -82,7 +85,7 @@ class Race(Generic[T]):
             raise StoreUnavailableError(msg)
         if self._loop.time() > self._deadline or self._clock.now() - self._began > _LONGEST_PAUSE:
             raise self._fault or StoreUnavailableError(
-                f"watermark {self._key} could not be changed in {GIVES_UP_AFTER:g} s, since others were always first: "
+                f"watermark {self._key} could not be changed in {self._patience:g} s, since others were always first: "
                 "too many write to it at once for object storage; keep it in a database"
             )
         return None
