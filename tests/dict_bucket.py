@@ -33,7 +33,7 @@ class DictBucket:
 
     def __init__(self) -> None:
         self.objects: dict[str, tuple[str, bytes, dt.datetime]] = {}
-        self.fault: Callable[[str, str], Fault] = lambda operation, key: None
+        self.fault: Callable[[str, str], Fault] = lambda *_: None
         self.now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
         self.requests: list[str] = []
 

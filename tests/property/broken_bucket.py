@@ -24,4 +24,6 @@ def broken_store(clock: Clock, *, page: int = 2, breaks: float = 0.04) -> Object
         return chance.choice(["before", "after"]) if chance.random() < breaks else None
 
     bucket.fault = fault
-    return ObjectStore(address=ObjectAddress(bucket="bucket"), client=bucket, clock=clock, page=page)
+    store = ObjectStore(address=ObjectAddress(bucket="bucket"), client=bucket, clock=clock, page=page)
+    store.bucket.pause = lambda _: 0.0
+    return store

@@ -14,7 +14,7 @@ from airflow_provider_incremental.core.upkeep import ConsumerStatus, DeadBatch
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores import _changes
 from airflow_provider_incremental.stores._memory_state import lost
-from airflow_provider_incremental.stores.objects.bucket import MissingObjectError, patience
+from airflow_provider_incremental.stores.objects.bucket import MissingObjectError
 from airflow_provider_incremental.stores.objects.document import Document, Located, located
 from airflow_provider_incremental.stores.objects.parts import Parts, records_of
 
@@ -77,7 +77,7 @@ class ObjectConsumers(Parts):
                 msg = f"{consumer} could not claim a batch in {patient_for:g} s: others were always first"
                 raise StoreUnavailableError(msg)
             attempt += 1
-            await asyncio.sleep(patience(attempt))
+            await asyncio.sleep(self.bucket.pause(attempt))
 
     async def _taken(
         self, chosen: Located, consumer: str, holder: str, lease: float, items: list[Any], *, ordered: bool

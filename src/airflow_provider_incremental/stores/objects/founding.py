@@ -7,7 +7,7 @@ import json
 import uuid
 
 from airflow_provider_incremental.core.errors import StoreError
-from airflow_provider_incremental.stores.objects.bucket import Bucket, Stored, patience
+from airflow_provider_incremental.stores.objects.bucket import Bucket, Stored
 from airflow_provider_incremental.stores.objects.faults import StorageFaultError, no_conditions
 
 __all__ = ["Founding"]
@@ -63,7 +63,7 @@ class Founding:
                 raise no_conditions(self._bucket.address, what)
             if attempt == _ATTEMPTS - 1:
                 raise outcome
-            await asyncio.sleep(patience(attempt + 3))
+            await asyncio.sleep(self._bucket.pause(attempt + 3))
 
     async def _found(self) -> Stored:
         """Return the object, which is made if there is none; of all who make it at once, one does."""
