@@ -16,6 +16,9 @@ and everybody who runs ``airflow-incremental`` need the same one. Its tables are
 that no credentials of a database are needed: ``api+https://user:password@airflow.example/incremental/api``
 is that of an Airflow.
 
+``s3://bucket/prefix?aws_conn_id=aws_default`` keeps it in object storage that has conditional writes, by an
+Airflow connection of type Amazon Web Services. There are no tables to make.
+
 Empty, the default, means a SQLite file, ``incremental.db`` under ``AIRFLOW_HOME``, which upgrades itself
 and serves one machine only.
 """

@@ -30,7 +30,7 @@ from airflow_provider_incremental.stores._memory_state import (
 
 Wanted = tuple[Logged, Consumer]
 
-_SHORT = re.compile("#[0-9a-f]{20}")
+_SHORT = re.compile("#[0-9a-f]{12}")
 
 
 def new_record(key: WatermarkKey, now: dt.datetime) -> Record:
@@ -209,4 +209,4 @@ def is_of(work: Work, claim: Claim) -> bool:
 
 def shortened(holder: str) -> str:
     """A holder's name where only its equality counts and room does: of finished work. Shortened twice is once."""
-    return holder if _SHORT.fullmatch(holder) else "#" + hashlib.sha256(holder.encode()).hexdigest()[:20]
+    return holder if _SHORT.fullmatch(holder) else "#" + hashlib.sha256(holder.encode()).hexdigest()[:12]

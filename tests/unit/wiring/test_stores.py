@@ -89,10 +89,17 @@ def test_a_connection_without_the_rest_becomes_an_address_too(monkeypatch: pytes
 
 def test_a_connection_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the setting, the kind, and those that would do."""
-    connection(monkeypatch, conn_type="aws", password="secret")
-    with pytest.raises(ConfigurationError, match=r"\[incremental\] store = conn:the_store .*'aws'.*postgres") as error:
+    connection(monkeypatch, conn_type="ftp", password="secret")
+    with pytest.raises(ConfigurationError, match=r"\[incremental\] store = conn:the_store .*'ftp'.*postgres") as error:
         store_url()
     assert "secret" not in str(error.value)
+
+
+def test_a_connection_to_aws_names_no_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the address that does, by this connection."""
+    connection(monkeypatch, conn_type="aws", password="secret")
+    with pytest.raises(ConfigurationError, match=r"s3://bucket/prefix\?aws_conn_id=the_store"):
+        store_url()
 
 
 def test_a_url_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,10 +33,10 @@ class ObjectConsumers(Parts):
             record = document.record
             if record is None:
                 return False
-            if consumer not in record.consumers:
-                ids = {each.batch.id for each in record.log.values()}
-                if start == "earliest" or not ids.issuperset(named):
-                    await self._pages.thaw(document, lambda _: True)
+            if consumer not in record.consumers and start == "earliest":
+                await self._pages.thaw(document, lambda _: True)
+            elif consumer not in record.consumers:
+                await self._pages.thaw_those(document, named)
             _changes.subscribe(record, consumer, start, named, self._clock.now())
             return True
 

@@ -61,10 +61,10 @@ class Documents:
 
     :param bucket: where they are.
     :param clock: the time that stamps what is written.
-    :param finish: called with a changed document before it is written.
+    :param finish: called with a changed document before it is written; returns whether it changed it once more.
     """
 
-    def __init__(self, *, bucket: Bucket, clock: ServerClock, finish: Callable[[Document], Awaitable[None]]) -> None:
+    def __init__(self, *, bucket: Bucket, clock: ServerClock, finish: Callable[[Document], Awaitable[bool]]) -> None:
         self._bucket = bucket
         self._clock = clock
         self._finish = finish
@@ -144,8 +144,9 @@ class Documents:
         after = await _encoded(document)
         if after == before:
             return Proposal(answer, "", None)
-        await self._finish(document)
-        after, token = await _encoded(document), new_token()
+        if await self._finish(document):
+            after = await _encoded(document)
+        token = new_token()
         return Proposal(answer, token, await _packed(after, [*tokens, token][-TOKENS:]), tuple(tokens))
 
     async def _went_in(self, name: str, base: Stored | None, proposal: Proposal[T], race: Race[T]) -> bool:

@@ -20,13 +20,15 @@ class Journal:
     def __init__(self, *, bucket: Bucket) -> None:
         self._bucket = bucket
 
-    async def shorten(self, document: Document) -> None:
-        """Move entries out of a document that has many."""
-        if len(document.entries) > _IN_DOCUMENT:
-            name = f"journal/{document.key.id}/{new_token()}"
-            text = json.dumps([document.entries_before, write_entries(document.entries)])
-            await self._bucket.create(name, packed(text))
-            document.entries, document.entries_before = [], name
+    async def shorten(self, document: Document) -> bool:
+        """Move entries out of a document that has many; whether it had."""
+        if len(document.entries) <= _IN_DOCUMENT:
+            return False
+        name = f"journal/{document.key.id}/{new_token()}"
+        text = json.dumps([document.entries_before, write_entries(document.entries)])
+        await self._bucket.create(name, packed(text))
+        document.entries, document.entries_before = [], name
+        return True
 
     async def newest(self, document: Document, limit: int) -> list[JournalEntry]:
         """Return entries, newest first."""

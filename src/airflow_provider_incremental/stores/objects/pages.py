@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import operator
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from airflow_provider_incremental.core.errors import StoreError
 from airflow_provider_incremental.core.redact import describe
@@ -21,7 +23,9 @@ from airflow_provider_incremental.stores.objects.document import Document, Locat
 __all__ = ["PAGE", "Pages", "settled"]
 
 PAGE = 200
-"""Batches of a page. A document holds up to twice as many that nobody waits for."""
+"""Batches of a page."""
+_STAY = 20
+"""Batches that nobody waits for any more and that stay in the document all the same: the next poll asks for them."""
 _KEPT = 64
 _UNREADABLE = (KeyError, IndexError, TypeError, ValueError, ArithmeticError, EOFError, OSError)
 
@@ -53,12 +57,13 @@ class Pages:
         self._size = size
         self._texts: OrderedDict[str, str] = OrderedDict()
 
-    async def freeze(self, document: Document) -> None:
-        """Move the oldest batches that nobody waits for into a page, if there are enough of them."""
-        record = document.record
-        if record is None or len(record.log) <= 2 * self._size:
-            return
-        while len(oldest := settled(record)) > 2 * self._size:
+    async def freeze(self, document: Document) -> bool:
+        """Move the oldest batches that nobody waits for into pages, if they fill any; whether they did."""
+        record, before = document.record, len(document.pages)
+        most = self._size + min(self._size, _STAY)
+        if record is None or len(record.log) <= most:
+            return False
+        while len(oldest := settled(record)) > most:
             chosen = oldest[: self._size]
             rows = [(each, _finished(record, each.batch.seq)) for each in chosen]
             text = await asyncio.to_thread(write_page, rows)
@@ -76,6 +81,7 @@ class Pages:
                 del record.log[seq]
                 for known in record.consumers.values():
                     known.work.pop(seq, None)
+        return len(document.pages) > before
 
     async def thaw(self, document: Document, which: Callable[[Page], bool]) -> None:
         """Take the batches of pages back into the document."""
@@ -93,6 +99,19 @@ class Pages:
         record.log = dict(sorted(record.log.items()))
         document.pages = [page for page in document.pages if page not in chosen]
         document.trash += [page.name for page in chosen]
+
+    async def thaw_those(self, document: Document, batch_ids: Collection[str]) -> None:
+        """Take back into the document, with their pages, those of some batches that are in one."""
+        missing = set(batch_ids)
+        if document.record is not None:
+            missing -= {each.batch.id for each in document.record.log.values()}
+        for page in reversed(document.pages):
+            if not missing:
+                break
+            found = missing & {each.batch.id for each, _ in await self.rows(document, page)}
+            if found:
+                missing -= found
+                await self.thaw(document, partial(operator.eq, page))
 
     async def rows(self, document: Document, page: Page, *, lenient: bool = False) -> list[Settled]:
         """Return the batches of a page, oldest first, each time anew.

@@ -54,9 +54,9 @@ class Parts:
         await self._founding.require_conditions()
         return await self._documents.change(key, change)
 
-    async def _finish(self, document: Document) -> None:
-        await self._pages.freeze(document)
-        await self._journal.shorten(document)
+    async def _finish(self, document: Document) -> bool:
+        frozen = await self._pages.freeze(document)
+        return await self._journal.shorten(document) or frozen
 
     async def _there(self, selector: Selector | None) -> list[Document]:
         """Return the documents of watermarks that were not forgotten, for a list."""

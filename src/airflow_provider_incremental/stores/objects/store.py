@@ -151,6 +151,7 @@ class ObjectStore(ObjectConsumers, ObjectUpkeep, ObjectSnapshots):
 
         async def change(document: Document) -> None:
             if document.record is not None:
+                await self._pages.thaw_those(document, batch_ids)
                 _changes.confirm(document.record, batch_ids, self._clock.now())
 
         await self._change(key, change)
