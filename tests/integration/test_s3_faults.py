@@ -120,12 +120,12 @@ class Watch:
 
         async def until(holds: Callable[[], Any]) -> None:
             async with asyncio.timeout(DEADLINE):
-                await self.clock.rests.wait()
+                await self._rests()
                 while not await holds():
                     assert not task.done()
                     self.clock.advance(20.0)
                     await asyncio.sleep(0)
-                    await self.clock.rests.wait()
+                    await self._rests()
 
         try:
             yield until
@@ -133,6 +133,12 @@ class Watch:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await self.source.aclose()
+
+    async def _rests(self) -> None:
+        """Wait until it sleeps, and not beside a poll, which takes the real network's time."""
+        await self.clock.rests.wait()
+        while self.feed._polls.under_way:
+            await asyncio.sleep(0.001)
 
     async def _drain(self) -> None:
         async for announcement in self.feed.announcements():

@@ -42,9 +42,11 @@ class SystemClock:
 
 async def sleep_unless(clock: Clock, seconds: float, over: asyncio.Future[Any]) -> None:
     """Wait that many seconds by the clock, or until the future is done; what became of it is for the caller to see."""
+    awake = False
 
     def wake(_: object) -> None:
-        sleep.reschedule(0)  # a time that has passed: the sleep ends here
+        if not awake:  # what was done in the same moment as the sleep calls all the same
+            sleep.reschedule(0)  # a time that has passed: the sleep ends here
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(None) as sleep:
@@ -52,4 +54,5 @@ async def sleep_unless(clock: Clock, seconds: float, over: asyncio.Future[Any]) 
             try:
                 await clock.sleep(seconds)
             finally:
+                awake = True
                 over.remove_done_callback(wake)
