@@ -163,7 +163,7 @@ FAULTS: dict[str, tuple[Answer, list[str]]] = {
     "expired token": (lambda _: error("ExpiredToken", "400 Bad Request"), ["ExpiredToken (HTTP 400)", "renew them"]),
     "hung up": (lambda _: b"", ["closed before we received", "cut short"]),
     "torn": (lambda _: page("<IsTruncated>false</IsTruncated>", length=5000), ["cut short"]),
-    "no XML": (lambda _: page("<IsTruncated>fal"), ["HTTP 500", "tried again later"]),
+    "no XML": (lambda _: page("<IsTruncated>fal"), ["no answer of S3's", "check endpoint_url"]),
     "truncated without token": (lambda _: page(EMPTY_END), ["truncated, but has no NextContinuationToken"]),
     "no end": (lambda _: page(NO_TRUTH), ["does not say whether it is complete"]),
 }

@@ -69,6 +69,11 @@ _NO_ANSWER = "nothing was answered: check endpoint_url, region, proxy and networ
 _CLOCK = "set the clock of this machine"
 _LATER = "S3 asks for patience; nothing has to be changed, the whole listing is tried again later"
 _TORN = "the answer was cut short or is no listing; the whole listing is tried again later"
+_NOT_OF_S3 = (
+    "this is no answer of S3's, though perhaps of a proxy's; the whole listing is tried again later; if it stays, "
+    "check endpoint_url and proxy of the {connection}"
+)
+_ROUND = "the server redirects without end: check endpoint_url and region of the {connection}"
 _UNKNOWN = "check the {connection}"
 
 _BY_CODE = {
@@ -114,6 +119,7 @@ _BY_CLASS = {
     "HTTPClientError": _NO_ANSWER,
     "ConnectionError": _NO_ANSWER,
     "OSError": _NO_ANSWER,
+    "RecursionError": _ROUND,
     "TimeoutError": _NO_ANSWER,
 }
 _FIRST_SERVER_ERROR = 500
@@ -135,11 +141,13 @@ def listing_failed(error: Exception, place: Place) -> S3ListingError:
         return S3ListingError(_sentence(place, what, remedy, {}), temporary=temporary)
     answer, metadata = response.get("Error", {}), response.get("ResponseMetadata", {})
     code, status = str(answer.get("Code", "")), int(metadata.get("HTTPStatusCode") or 0)
-    remedy = _BY_CODE.get(code) or _BY_STATUS.get(status, _LATER if status >= _FIRST_SERVER_ERROR else _UNKNOWN)
+    # Where a body is none of S3's, botocore takes the status for the code, and 500 for a page of HTML.
+    later = _NOT_OF_S3 if code == str(status) else _LATER
+    remedy = _BY_CODE.get(code) or _BY_STATUS.get(status, later if status >= _FIRST_SERVER_ERROR else _UNKNOWN)
     said = _shown(answer.get("Message", ""))
     what = f"{code or type(error).__name__} (HTTP {status})" + (f": {said.rstrip('.')}" if said else "")
     message = _sentence(place, what, remedy, metadata.get("HTTPHeaders", {}))
-    return S3ListingError(message, code=code or None, status=status or None, temporary=remedy is _LATER)
+    return S3ListingError(message, code=code or None, status=status or None, temporary=remedy in (_LATER, _NOT_OF_S3))
 
 
 def broken_answer(place: Place, what: str, *, unsplittable: bool = False) -> S3ListingError:

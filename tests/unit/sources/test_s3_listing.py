@@ -170,6 +170,9 @@ ADVICE = [
         True,
     ),
     (client_error("", 502), ["HTTP 502", "patience"], True),
+    (client_error("500", 500, "Internal Server Error"), ["no answer of S3's", "endpoint_url"], True),
+    (client_error("504", 504, "Gateway Timeout"), ["no answer of S3's", "proxy"], True),
+    (RecursionError("maximum recursion depth exceeded"), ["redirects without end", "endpoint_url"], False),
     (client_error("Odd", 418), ["Odd (HTTP 418)", "check the connection"], False),
     (
         boto.EndpointConnectionError(endpoint_url="http://u:hidden@s3"),

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_incremental.core.errors import ConfigurationError
-from airflow_provider_incremental.sources.s3_pattern import compile_pattern
+from airflow_provider_incremental.sources.s3_pattern import compile_choice, compile_pattern
 
 
 def matches(pattern: str, key: str) -> bool:
@@ -99,3 +99,10 @@ def test_no_key_makes_a_pattern_slow(pattern):
     began = time.process_time()
     assert [key for key in keys if matches(pattern, key)] == []
     assert time.process_time() - began < 0.5
+
+
+def test_regular_expression_that_the_documentation_recommends():
+    """Repeated repetition, written so that it cannot be tried in many ways, takes no time on a key that fits nearly."""
+    pattern = compile_choice(None, "(?>a+)+b")
+    assert pattern.fullmatch("a" * 1024) is None
+    assert pattern.fullmatch("a" * 1023 + "b")
