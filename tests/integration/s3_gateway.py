@@ -64,6 +64,8 @@ class Gateway:
         self.server = server
         self.requests: list[Request] = []
         self.answers: Answer = lambda _: None
+        self.cuts: Callable[[Request], bool] = lambda _: False
+        """Whether the server's answer to a request is lost on its way back."""
         self.change: Callable[[bytes], bytes] = lambda request: request
         """What a request is made into, before it is handed on; for servers that check no signatures."""
         self.port = 0
@@ -110,13 +112,15 @@ class Gateway:
             self.requests.append(request)
             said = self.answers(request)
             if said is None:
+                if request.headers.get("expect") == "100-continue":
+                    writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 body = await reader.readexactly(int(request.headers.get("content-length", 0)))
-                await self._hand_on(head + body, writer)
+                await self._hand_on(head + body, writer, lost=self.cuts(request))
             else:
                 writer.write(said)
                 await writer.drain()
 
-    async def _hand_on(self, request: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _hand_on(self, request: bytes, writer: asyncio.StreamWriter, *, lost: bool) -> None:
         address = urlsplit(self.server.endpoint)
         from_server, to_server = await asyncio.open_connection(address.hostname, address.port)
         lines = self.change(request).split(b"\r\n", 1)
@@ -124,8 +128,9 @@ class Gateway:
         try:
             await to_server.drain()
             while data := await from_server.read(1 << 16):
-                writer.write(data)
-                await writer.drain()
+                if not lost:
+                    writer.write(data)
+                    await writer.drain()
         finally:
             to_server.close()
 
