@@ -130,7 +130,7 @@ class S3KeyOrderSource(ObjectSource):
                 for each in objects:
                     walk.pass_over(each)
                     if walk.floor != each.key or self._ignores_overwrites:
-                        marks.append(self._marks(each))
+                        marks += self._marks.kept(each)
                     else:
                         marks.clear()
         if not walk.last:
@@ -188,7 +188,7 @@ class S3KeyOrderSource(ObjectSource):
         return Found(
             high=low if stays else high,
             items=[self._item(each) for each in taken.values()],
-            fingerprints=tuple(taken),
+            fingerprints=[mark for each in taken.values() for mark in self._marks.kept(each)],
             more=more,
             note=self._wanted.note(),
             remember={} if stays else self._lessons.changed(),

@@ -9,6 +9,8 @@ from airflow_provider_incremental.sources.s3_pages import ListedObject
 
 __all__ = ["Marks"]
 
+_NO_VERSION = (None, "null")  # the id of what was written without versions
+
 
 class Marks:
     """Gives the marks of objects, and finds objects again, also by what was kept while overwrites were taken otherwise.
@@ -21,7 +23,15 @@ class Marks:
 
     def __call__(self, each: ListedObject) -> bytes:
         """Return the mark of an object. It is kept in stores: it may never change."""
-        return _of_key(each) if self._ignores_overwrites else _of_content(each)
+        if self._ignores_overwrites:
+            return _of_key(each)
+        return _of_content(each) if each.version_id in _NO_VERSION else _of_version(each)
+
+    def kept(self, each: ListedObject) -> tuple[bytes, ...]:
+        """Return what is kept of a delivered object: of a version, also the mark that a listing of objects gives it."""
+        if self._ignores_overwrites or each.version_id in _NO_VERSION:
+            return (self(each),)
+        return self(each), _of_content(each)
 
     def are_in(self, seen: AbstractSet[bytes], each: ListedObject, *, passed: bool) -> bool:
         """Whether an object was delivered.
@@ -31,17 +41,21 @@ class Marks:
         """
         if not seen:
             return False
-        if self(each) in seen:
+        if self(each) in seen or (self._has_another(each) and _of_content(each) in seen):
             return True
-        if self._ignores_overwrites:
-            return _of_content(each) in seen
-        return passed and _of_key(each) in seen
+        return passed and not self._ignores_overwrites and _of_key(each) in seen
+
+    def _has_another(self, each: ListedObject) -> bool:
+        return self._ignores_overwrites or each.version_id not in _NO_VERSION
 
 
 def _of_content(each: ListedObject) -> bytes:
-    # Neither an etag nor a time holds a NUL, so the parts cannot be confused whatever the key holds. An id of a version
-    # is no part: who lists versions, and who does not, means the same object.
+    # Neither an etag nor a time holds a NUL, so the parts cannot be confused whatever the key holds.
     return _digest(f"{each.etag}\x00{each.last_modified.isoformat()}\x00{each.key}")
+
+
+def _of_version(each: ListedObject) -> bytes:
+    return _digest(f"version\x00{each.version_id}\x00{each.key}")
 
 
 def _of_key(each: ListedObject) -> bytes:

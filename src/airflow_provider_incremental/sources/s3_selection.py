@@ -152,12 +152,12 @@ class Presence:
 
     :param lateness: seconds that the window reaches back; infinite to name everything.
     :param bound: objects modified later than this are still to come.
-    :param mark: what identifies an object among those seen.
+    :param marks: gives what is kept of an object.
     """
 
-    def __init__(self, *, lateness: float, bound: dt.datetime, mark: Callable[[ListedObject], bytes]) -> None:
+    def __init__(self, *, lateness: float, bound: dt.datetime, marks: Marks) -> None:
         self.newest: Position | None = None
-        self._mark = mark
+        self._keeps = marks.kept
         self._lateness = lateness
         self._bound = bound
         self._marks: list[tuple[dt.datetime, bytes]] = []
@@ -171,7 +171,7 @@ class Presence:
             if self.newest is None or each.position > self.newest:
                 self.newest = each.position
             if self._lateness > 0 and each.last_modified >= window_floor(self.newest, self._lateness):
-                self._marks.append((each.last_modified, self._mark(each)))
+                self._marks += ((each.last_modified, mark) for mark in self._keeps(each))
         if len(self._marks) >= self._prune_at:
             self._prune()
             self._prune_at = 2 * len(self._marks) + _SORTED_AT_ONCE

@@ -143,7 +143,7 @@ class S3KeySource(ObjectSource):
         """Return the position of the newest object, and what lies in the window behind it."""
         sweep, samples = await self._scope.begin(None)
         reach = math.inf if self._ignores_overwrites else self.lateness
-        presence = Presence(lateness=reach, bound=sweep.asked_at - self._settle, mark=self._marks)
+        presence = Presence(lateness=reach, bound=sweep.asked_at - self._settle, marks=self._marks)
         await self._scope.walk(sweep, presence.offer, samples)
         return self._baseline(presence.newest, presence.fingerprints(), sweep.asked_at)
 
@@ -159,7 +159,7 @@ class S3KeySource(ObjectSource):
 
         def note(objects: Sequence[ListedObject]) -> None:
             there = (each for each in objects if each.last_modified >= floor and each.position <= position)
-            marks.extend(map(self._marks, there))
+            marks.extend(mark for each in there for mark in self._marks.kept(each))
 
         sweep, samples = await self._scope.begin(None)
         await self._scope.walk(sweep, note, samples)
@@ -285,7 +285,7 @@ class S3KeySource(ObjectSource):
         return Found(
             high=high,
             items=[self._item(each) for each in taken.values()],
-            fingerprints=tuple(taken),
+            fingerprints=[mark for each in taken.values() for mark in self._marks.kept(each)],
             more=listed.more,
             late_skipped=late,
             note=listed.note,
