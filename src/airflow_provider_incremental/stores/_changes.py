@@ -62,8 +62,9 @@ def report(record: Record, given: PollReport, now: dt.datetime) -> None:
 
 def confirm(record: Record, batch_ids: Collection[str], now: dt.datetime) -> None:
     """Record that Airflow has stored the event of these batches."""
+    meant = frozenset(batch_ids)
     for each in record.log.values():
-        if each.batch.id in batch_ids:
+        if each.batch.id in meant:
             each.batch = replace(each.batch, announced_at=now)
 
 

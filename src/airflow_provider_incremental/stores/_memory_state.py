@@ -122,7 +122,8 @@ class Record:
 
     def due(self, redeliver_after: float, skip: Collection[int], now: dt.datetime) -> list[Logged]:
         others = [each for each in self.log.values() if each.batch.seq not in skip]
-        return [each for each in others if is_due(self, each.batch, redeliver_after, now)]
+        idle = [each for each in self.returning(now) if not each.holds_any(now)]
+        return [each for each in others if is_due(self, each.batch, redeliver_after, now, idle)]
 
     def begin_announcement(self, up_to_seq: int, interval: float, now: dt.datetime) -> float:
         for each in self.log.values():
@@ -267,14 +268,14 @@ def reported(status: WatermarkStatus, report: PollReport, now: dt.datetime) -> W
     )
 
 
-def is_due(record: Record, batch: Batch, redeliver_after: float, now: dt.datetime) -> bool:
+def is_due(record: Record, batch: Batch, redeliver_after: float, now: dt.datetime, idle: Sequence[Consumer]) -> bool:
     if batch.kind == "baseline":
         return False
     if batch.announced_at is None:
         return not record.settled(batch, now)
     if now - dt.timedelta(seconds=redeliver_after) < batch.announced_at and not is_ahead(batch.announced_at, now):
         return False
-    return any(consumer.can_take(batch, now) and not consumer.holds_any(now) for consumer in record.returning(now))
+    return any(consumer.can_take(batch, now) for consumer in idle)
 
 
 def first_seq(record: Record, start: ConsumerStart, named: Collection[str]) -> int:

@@ -13,9 +13,9 @@ from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.upkeep import ConsumerStatus, DeadBatch
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores import _changes
-from airflow_provider_incremental.stores._memory_state import lost
+from airflow_provider_incremental.stores._memory_state import Record, lost
 from airflow_provider_incremental.stores.objects.bucket import MissingObjectError
-from airflow_provider_incremental.stores.objects.document import Document, Located, located
+from airflow_provider_incremental.stores.objects.document import Document, Located, apart, located
 from airflow_provider_incremental.stores.objects.parts import Parts, records_of
 
 __all__ = ["ObjectConsumers"]
@@ -58,7 +58,7 @@ class ObjectConsumers(Parts):
         deadline = asyncio.get_running_loop().time() + patient_for
         while True:
             documents = {each.key: each for each in await self._there(selector)}
-            wanted = _changes.wanted(records_of(list(documents.values())), consumer)
+            wanted = await _wanted(records_of(list(documents.values())), consumer)
             found = _changes.claimable(wanted, holder, batch_id, self._clock.now(), ordered=ordered)
             if found is None:
                 return None
@@ -86,7 +86,7 @@ class ObjectConsumers(Parts):
 
         async def change(document: Document) -> Claim | None:
             now = self._clock.now()
-            wanted = _changes.wanted([document.record] if document.record else [], consumer)
+            wanted = await _wanted(records_of([document]), consumer)
             found = _changes.claimable(wanted, holder, chosen.batch.id, now, ordered=ordered)
             if found is None:
                 return None
@@ -163,7 +163,7 @@ class ObjectConsumers(Parts):
     async def pending(self, selector: Selector, consumer: str, limit: int = 1000, *, free: bool = False) -> list[Batch]:
         """Return the batches that a known consumer has not finished, oldest first, without items."""
         now = self._clock.now()
-        wanted = _changes.wanted(records_of(await self._there(selector)), consumer)
+        wanted = await _wanted(records_of(await self._there(selector)), consumer)
         chosen = [each for each, known in wanted if not free or known.can_take(each.batch, now)]
         return [each.listed(with_items=False) for each in chosen[:limit]]
 
@@ -190,3 +190,8 @@ class ObjectConsumers(Parts):
                     if each.batch.id == batch_id:
                         return known is not None and by.get(consumer, (None,))[0] == known.first_seen_at
         return False
+
+
+async def _wanted(records: list[Record], consumer: str) -> list[_changes.Wanted]:
+    longest = max(records, key=lambda record: len(record.log), default=None)
+    return await apart(longest, _changes.wanted, records, consumer) if longest else []

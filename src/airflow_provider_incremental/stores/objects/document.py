@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import hashlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from airflow_provider_incremental.core.upkeep import Act, JournalEntry
 from airflow_provider_incremental.core.watermark import WatermarkKey
@@ -18,6 +20,7 @@ __all__ = [
     "Located",
     "MemoryPlace",
     "Page",
+    "apart",
     "asset_folder",
     "document_name",
     "folder_of",
@@ -25,6 +28,9 @@ __all__ = [
     "new_token",
 ]
 
+T = TypeVar("T")
+
+_MANY = 1000
 TOKENS = 100
 """Of the last writes, kept in the object: who did not hear what became of a write finds its token there."""
 
@@ -116,6 +122,12 @@ class Document:
         self.left[self.generation] = now
         self.record, self.generation, self.memory, self.swept_at = None, "", None, None
         self.pages, self.trash = [], []
+
+
+async def apart(record: Record, work: Callable[..., T], *given: Any, **named: Any) -> T:
+    """Do what looks at every batch of a record: in a thread when they are many, so that the event loop goes on."""
+    many = len(record.log) > _MANY
+    return await asyncio.to_thread(work, *given, **named) if many else work(*given, **named)
 
 
 def located(logged: Logged) -> Located:

@@ -18,7 +18,7 @@ from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.stores._memory_state import Record, Work
 from airflow_provider_incremental.stores.objects.bucket import Bucket
 from airflow_provider_incremental.stores.objects.codec import Settled, packed, read_page, unpacked, write_page
-from airflow_provider_incremental.stores.objects.document import Document, Located, Page, located, new_token
+from airflow_provider_incremental.stores.objects.document import Document, Located, Page, apart, located, new_token
 
 __all__ = ["PAGE", "Pages", "settled"]
 
@@ -63,7 +63,7 @@ class Pages:
         most = self._size + min(self._size, _STAY)
         if record is None or len(record.log) <= most:
             return False
-        while len(oldest := settled(record)) > most:
+        while len(oldest := await apart(record, settled, record)) > most:
             chosen = oldest[: self._size]
             rows = [(each, _finished(record, each.batch.seq)) for each in chosen]
             text = await asyncio.to_thread(write_page, rows)

@@ -18,7 +18,7 @@ from airflow_provider_incremental.core.watermark import Cursor, PollReport, Watc
 from airflow_provider_incremental.stores import _changes
 from airflow_provider_incremental.stores._memory_state import copied, given, require_unused
 from airflow_provider_incremental.stores.objects.consumers import ObjectConsumers
-from airflow_provider_incremental.stores.objects.document import Document, MemoryPlace, located
+from airflow_provider_incremental.stores.objects.document import Document, MemoryPlace, apart, located
 from airflow_provider_incremental.stores.objects.moving import ObjectSnapshots
 from airflow_provider_incremental.stores.objects.segments import Segment, new_segment
 from airflow_provider_incremental.stores.objects.upkeep import ObjectUpkeep
@@ -131,7 +131,7 @@ class ObjectStore(ObjectConsumers, ObjectUpkeep, ObjectSnapshots):
 
         async def work(document: Document) -> list[Batch]:
             now, record = self._clock.now(), document.record
-            due = record.due(redeliver_after, skip, now)[:limit] if record else []
+            due = (await apart(record, record.due, redeliver_after, skip, now))[:limit] if record else []
             inline = inlined((each.batch.items_bytes for each in due), inline_bytes)
             return await self._segments.with_items(document.folder, zip(map(located, due), inline, strict=True))
 
@@ -142,7 +142,9 @@ class ObjectStore(ObjectConsumers, ObjectUpkeep, ObjectSnapshots):
 
         async def change(document: Document) -> float:
             record = document.record
-            return record.begin_announcement(up_to_seq, interval, self._clock.now()) if record else interval
+            if record is None:
+                return interval
+            return await apart(record, record.begin_announcement, up_to_seq, interval, self._clock.now())
 
         return await self._change(key, change)
 
@@ -152,7 +154,7 @@ class ObjectStore(ObjectConsumers, ObjectUpkeep, ObjectSnapshots):
         async def change(document: Document) -> None:
             if document.record is not None:
                 await self._pages.thaw_those(document, batch_ids)
-                _changes.confirm(document.record, batch_ids, self._clock.now())
+                await apart(document.record, _changes.confirm, document.record, batch_ids, self._clock.now())
 
         await self._change(key, change)
 
