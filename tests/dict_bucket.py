@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 __all__ = ["DictBucket"]
 
+_PAGE = 5
 Fault = Literal["before", "after"] | None
 
 
@@ -50,7 +51,7 @@ class DictBucket:
         return self._answered("put_object", given, self._put)
 
     async def list_objects_v2(self, **given: Any) -> dict[str, Any]:
-        """Return all objects of a prefix."""
+        """Return a few objects of a prefix."""
         return self._answered("list_objects_v2", given, self._list)
 
     async def delete_objects(self, **given: Any) -> dict[str, Any]:
@@ -91,12 +92,15 @@ class DictBucket:
         return {"ETag": etag}
 
     def _list(self, given: dict[str, Any]) -> dict[str, Any]:
-        found = sorted(key for key in self.objects if key.startswith(given["Prefix"]))
+        after = given.get("ContinuationToken", "")
+        rest = sorted(key for key in self.objects if key.startswith(given["Prefix"]) and key > after)
+        found = rest[:_PAGE]
         return {
+            "NextContinuationToken": found[-1] if found else "",
             "Contents": [
                 {"Key": key, "ETag": self.objects[key][0], "LastModified": self.objects[key][2]} for key in found
             ],
-            "IsTruncated": False,
+            "IsTruncated": len(rest) > len(found),
         }
 
     def _delete(self, given: dict[str, Any]) -> dict[str, Any]:

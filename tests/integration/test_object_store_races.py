@@ -27,9 +27,9 @@ from tests.integration.object_stage import (
 
 
 @pytest.fixture
-async def stage(s3_server: S3Server) -> AsyncIterator[ObjectStage]:
-    """A place in a bucket."""
-    async with stage_on(s3_server) as stage:
+async def stage(server: S3Server) -> AsyncIterator[ObjectStage]:
+    """A place in a bucket of each S3 server."""
+    async with stage_on(server) as stage:
         yield stage
 
 

@@ -1,4 +1,4 @@
-"""What the memory store holds, and the decisions that need no clock, lock or loop."""
+"""What stores without a database hold of a watermark, and the decisions that need no clock, lock or loop."""
 
 from __future__ import annotations
 
