@@ -88,6 +88,31 @@ async def test_an_acknowledgement_while_a_commit_is_written_is_not_lost(stage: O
     assert [batch.seq for batch in await other.pending(ORDERS, "load")] == [2]
 
 
+async def test_workers_beside_a_trigger_process_every_batch_once(stage: ObjectStage):
+    """They take from one watermark while it moves, each with a client of its own: nothing is lost or taken twice."""
+    trigger, count, done = stage.store(), 12, list[int]()
+    watermark = await trigger.register(KEY, WATCHES)
+    await trigger.subscribe(ORDERS, "load", "earliest")
+
+    async def write(watermark: Watermark) -> None:
+        for _ in range(count):
+            watermark = await commit(trigger, watermark)
+
+    async def work(number: int) -> None:
+        store = stage.store()
+        while len(done) < count:
+            claim = await store.claim(ORDERS, "load", f"worker {number}", 60)
+            if claim is None:
+                await asyncio.sleep(0.01)
+                continue
+            done.append(claim.batch.seq)
+            await store.acknowledge(claim)
+
+    await asyncio.gather(write(watermark), *(work(number) for number in range(3)))
+    assert sorted(done) == list(range(1, count + 1))
+    assert await trigger.pending(ORDERS, "load") == []
+
+
 async def test_the_documentation_counts_the_requests(stage: ObjectStage):
     """An idle poll, a busy one, and a consumer's run cost what docs/object_storage.md says."""
     trigger, worker = stage.store(), stage.store()
