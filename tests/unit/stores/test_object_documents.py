@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import gzip
+import random
 from typing import Any
 
 import pytest
@@ -76,6 +77,37 @@ async def test_a_document_does_not_grow_with_its_history():
     assert len([key for key in place.keys("data/") if "/p-" in key]) == 2
     assert [batch.seq for batch in await place.store.history(KEY, None, 2000)] == list(range(500, 0, -1))
     assert [batch.seq for batch in await place.store.history(KEY, 150, 3)] == [149, 148, 147]
+
+
+async def test_a_thousand_commits_over_a_bad_line_are_applied_once_each():
+    """One request in five breaks, before or after its effect: versions, numbers and items have no gap and no twin."""
+    place, chance = Place(page=5), random.Random(3)
+    place.store.bucket.pause = lambda _: 0.0
+    watermark = await place.store.register(KEY, WATCHES)
+    place.bucket.fault = lambda *_: chance.choice(["before", "after"]) if chance.random() < 0.2 else None
+    for number in range(1, 1001):
+        new = NewBatch(low=number - 1, high=number, items=[number], count=1)
+        watermark, [batch] = await place.store.commit(watermark, number, [new], NOTHING)
+        assert (watermark.version, batch.seq) == (number, number)
+        await place.store.confirm(KEY, [batch.id])
+    log = await place.store.history(KEY, None, 2000)
+    assert [batch.items for batch in log] == [[number] for number in range(1000, 0, -1)]
+
+
+async def test_who_only_looks_writes_nothing():
+    """Lists and histories need no permission to write, and make no request of that kind."""
+    place = Place(page=1)
+    await place.cycles(4)
+    place.bucket.requests.clear()
+    store = place.opened()
+    assert len(await store.list_watermarks()) == 1
+    assert len(await store.consumers()) == 1
+    assert len(await store.history(KEY)) == 4
+    assert await store.pending(ORDERS, "load") == []
+    assert await store.dead_batches() == []
+    assert await store.journal() == []
+    assert await store.identity()
+    assert set(place.bucket.requests) == {"get_object", "list_objects_v2"}
 
 
 async def test_what_is_pruned_leaves_no_object():
