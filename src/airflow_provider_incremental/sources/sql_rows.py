@@ -267,6 +267,8 @@ class SqlRowSource(Source):
         return "; ".join(filter(None, (self._edges_note, waiting, self._checks.skipped))) or None
 
     async def _items(self, plan: Plan, rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+        if len(rows) <= _CHUNK:
+            return plan.items_of(rows)
         items: list[dict[str, Any]] = []
         async for chunk in _chunks(rows):
             items.extend(plan.items_of(chunk))
