@@ -57,7 +57,7 @@ class Found:
     :param high: where the watermark moves to; the cursor that was given when nothing lies above it.
     :param items: what was found, in the source's order. Values as :func:`core.values.encode` takes them.
     :param count: how many; by default the length of ``items`` (a source may deliver bounds and a count only).
-    :param fingerprints: one of 16 bytes for each item, when the source re-reads a lateness window.
+    :param fingerprints: of 16 bytes, one or more for each item, when the source re-reads a lateness window.
     :param more: whether the limit cut the poll short, so that the next poll should follow at once; when nothing was
         found, it follows at the usual pace.
     :param late_skipped: items that appeared too late to be inside the lateness window: counted, not delivered.

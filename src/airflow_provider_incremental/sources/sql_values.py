@@ -41,7 +41,7 @@ def dictionaries(names: Sequence[str]) -> Callable[[Iterable[Sequence[Any]]], li
     """Return a function that makes dictionaries of rows, by the names of their columns.
 
     It is compiled for these names, as a dictionary display of constants costs half of ``dict(zip(names, row))``, which
-    would be most of what a poll adds to the driver's time. Names are constants of a syntax tree, never a program's text.
+    would be most of what a poll adds to the driver's time. Names are constants of a syntax tree, never program text.
 
     >>> dictionaries(["id", "name"])([(1, "a"), (2, "b")])
     [{'id': 1, 'name': 'a'}, {'id': 2, 'name': 'b'}]
