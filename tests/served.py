@@ -60,7 +60,8 @@ class Served:
 @contextlib.asynccontextmanager
 async def listening(app: object, port: int = 0, **options: object) -> AsyncIterator[int]:
     """Serve an app at a port of this machine for as long as the block lasts."""
-    place = socket.socket()
+    # Of TCP by name: only then asyncio sends an answer's parts at once, and does not wait for the client in between.
+    place = socket.socket(proto=socket.IPPROTO_TCP)
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     place.bind(("127.0.0.1", port))
     config = uvicorn.Config(app, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1, **options)

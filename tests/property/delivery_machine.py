@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -61,6 +62,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.clock = FakeClock()
+        self.stage = AsyncExitStack()
         self.store = self.open_store()
         self.source = ListSource()
         self.model = WatermarkModel(self.source)
@@ -69,7 +71,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.serial = 0
 
     def open_store(self) -> WatermarkStore:
-        """Make an empty store."""
+        """Make an empty store; what it needs besides goes into the stage."""
         raise NotImplementedError
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -274,6 +276,7 @@ class DeliveryMachine(RuleBasedStateMachine):
                 self.drain()
         finally:
             self.run(self.store.aclose())
+            self.run(self.stage.aclose())
             self.runner.close()
 
     def drain(self) -> None:
