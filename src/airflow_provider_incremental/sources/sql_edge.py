@@ -16,7 +16,7 @@ from airflow_provider_incremental.sources import sql_visibility_mysql as mysql
 from airflow_provider_incremental.sources import sql_visibility_postgres as postgres
 from airflow_provider_incremental.sources.sql_keyset import Statement, edge_parameters, low_parameters
 from airflow_provider_incremental.sources.sql_plan import Plan
-from airflow_provider_incremental.sources.sql_readers import SqlReader
+from airflow_provider_incremental.sources.sql_readers import STALE, SqlReader
 from airflow_provider_incremental.sources.sql_visibility import Edge, Horizon, Look
 
 __all__ = ["UpperEdge", "held"]
@@ -128,7 +128,7 @@ class UpperEdge:
             if look is not None:
                 return look
             # Each look, also one in vain, keeps the answer for all: who waits at random, and longer, gets out of step.
-            await self._clock.sleep(mysql.STALE * (1 + _RANDOM.random() * 2 ** min(attempt, _MOST_DOUBLINGS)))
+            await self._clock.sleep(STALE * (1 + _RANDOM.random() * 2 ** min(attempt, _MOST_DOUBLINGS)))
         msg = (
             f"{self._plan.where}: information_schema.innodb_trx gives an answer that it had kept, since somebody reads "
             "it more often than ten times a second; nothing was read. Look for a monitor that does"

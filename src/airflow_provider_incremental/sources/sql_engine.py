@@ -14,7 +14,7 @@ from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_engine_errors import EnginePlace
 from airflow_provider_incremental.sources.sql_engine_shape import describe
 from airflow_provider_incremental.sources.sql_keyset import Statement
-from airflow_provider_incremental.sources.sql_readers import Shape
+from airflow_provider_incremental.sources.sql_readers import STALE, Shape
 from airflow_provider_incremental.sources.sql_sharing import JoinedCalls
 from airflow_provider_incremental.sources.sql_threads import BlockingCalls, NoThreadFreeError
 from airflow_provider_incremental.sources.sql_values import plain
@@ -69,7 +69,7 @@ class EngineReader:
         """Return the rows of each of some statements, run one after the other on one connection."""
         joined = self._turns.get(statements)
         if joined is None:
-            joined = self._turns[statements] = JoinedCalls(lambda: self._in_turn(statements))
+            joined = self._turns[statements] = JoinedCalls(lambda: self._in_turn(statements), apart=STALE)
         return await joined()
 
     async def _in_turn(self, statements: Sequence[Statement | TextClause]) -> Sequence[Sequence[Sequence[Any]]]:

@@ -12,10 +12,14 @@ from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_columns import Column
 from airflow_provider_incremental.sources.sql_keyset import Statement
 
-__all__ = ["APPLICATION", "Shape", "SqlReader"]
+__all__ = ["APPLICATION", "STALE", "Shape", "SqlReader"]
 
 APPLICATION = "airflow-provider-incremental"
 """What a reader calls itself to the server: it adds no rows, so that no other reader waits for its transactions."""
+
+STALE = 0.15
+"""Seconds after which MySQL and MariaDB look at their open transactions anew; who asks sooner gets the last answer, and
+keeps it alive for everybody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

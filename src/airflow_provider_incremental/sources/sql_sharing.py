@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -20,10 +21,15 @@ Result = TypeVar("Result")
 
 
 class JoinedCalls(Generic[Result]):
-    """Calls of one thing, of which those that wait share an answer: what answers a call began after it was called."""
+    """Calls of one thing, of which those that wait share an answer: what answers a call began after it was called.
 
-    def __init__(self, run: Callable[[], Awaitable[Result]]) -> None:
+    :param apart: seconds that lie between the end of one run and the beginning of the next, at least.
+    """
+
+    def __init__(self, run: Callable[[], Awaitable[Result]], *, apart: float = 0.0) -> None:
         self._run = run
+        self._apart = apart
+        self._ended = -math.inf
         self._running: asyncio.Task[Result] | None = None
         self._next: asyncio.Task[Result] | None = None
 
@@ -38,8 +44,13 @@ class JoinedCalls(Generic[Result]):
     async def _after(self, before: asyncio.Task[Result] | None) -> Result:
         if before is not None:
             await asyncio.wait([before])
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(self._ended + self._apart - loop.time(), 0.0))
         self._running, self._next = self._next, None
-        return await self._run()
+        try:
+            return await self._run()
+        finally:
+            self._ended = loop.time()
 
 
 @dataclass(slots=True)

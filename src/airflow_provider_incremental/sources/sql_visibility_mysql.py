@@ -23,10 +23,7 @@ from airflow_provider_incremental.sources.sql_plan import Plan
 from airflow_provider_incremental.sources.sql_readers import SqlReader
 from airflow_provider_incremental.sources.sql_visibility import Look, OpenTransaction
 
-__all__ = ["STALE", "fresh_look", "probe_of"]
-
-STALE = 0.15
-"""Seconds after which an answer of ``innodb_trx`` is too old to be given again."""
+__all__ = ["fresh_look", "probe_of"]
 
 _SESSIONS = sa.table(
     "processlist",
