@@ -139,7 +139,7 @@ class Positions:
                     await connection.execute(self._append, new)
             except sa.exc.IntegrityError:
                 # The id of a batch is in the log: the same commit was made before, and its answer was lost.
-                await connection.rollback()
+                await self._database.undo(connection)
                 return None
             await self._memories.change(connection, watermark.key, remember)
             return moved
