@@ -11,6 +11,7 @@ from typing import Any, Self
 from airflow_provider_incremental.core.clock import Clock, sleep_unless
 from airflow_provider_incremental.core.contained import contained
 from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.core.redact import describe
 
 __all__ = ["LONGEST_POLL", "Polls"]
 
@@ -82,9 +83,9 @@ class Polls:
             task.cancel()
             await asyncio.wait([task], timeout=_LAST_WORDS)
             if not task.done():
-                log.warning("a poll was broken off and does not end; what it finds is not used")
-            elif not task.cancelled() and task.exception() is not None:
-                log.debug("a poll that was broken off ended with %r", task.exception())
+                log.warning("a poll was broken off and does not end; it is left to itself")
+            elif not task.cancelled() and (error := task.exception()) is not None:
+                log.debug("a poll that was broken off ended with %s", describe(error))
 
     async def _run(self) -> None:
         try:

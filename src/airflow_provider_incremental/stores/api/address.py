@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.stores.timeouts import TIMEOUT, timeout_from
 
 __all__ = ["SCHEMES", "Address"]
 
@@ -18,8 +19,6 @@ _SETTING = "[incremental] store"
 _EXAMPLE = "api+https://:TOKEN@host:port/path, or api+https://user:password@host:port/path"
 _OPTIONS = ("token_file", "token_url", "ca_file", "timeout")
 _LOGIN = "/auth/token"
-_TIMEOUT = 30.0
-_LONGEST_TIMEOUT = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ class Address:
     token_file: Path | None = None
     token_url: str
     ca_file: Path | None = None
-    timeout: float = _TIMEOUT
+    timeout: float = TIMEOUT
 
     @classmethod
     def parse(cls, url: str) -> Address:
@@ -78,7 +77,7 @@ class Address:
             token_file=Path(options["token_file"]) if "token_file" in options else None,
             token_url=options.get("token_url", origin + _LOGIN),
             ca_file=Path(options["ca_file"]) if "ca_file" in options else None,
-            timeout=_seconds(options.get("timeout")),
+            timeout=timeout_from(options.get("timeout")),
         )
 
     def tls(self) -> ssl.SSLContext:
@@ -100,14 +99,3 @@ def _options(query: str) -> dict[str, str]:
         msg = f"{_SETTING} has the option {unknown[0]!r}, which is none of {', '.join(_OPTIONS)}"
         raise ConfigurationError(msg)
     return options
-
-
-def _seconds(text: str | None) -> float:
-    try:
-        seconds = _TIMEOUT if text is None else float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds <= _LONGEST_TIMEOUT:
-        msg = f"timeout={text!r} of {_SETTING} is not a number of seconds from 1 to {_LONGEST_TIMEOUT}"
-        raise ConfigurationError(msg)
-    return seconds

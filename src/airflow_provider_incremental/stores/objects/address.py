@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.stores.timeouts import TIMEOUT, timeout_from
 
 __all__ = ["SCHEME", "ObjectAddress"]
 
@@ -15,8 +16,6 @@ SCHEME = "s3"
 _SETTING = "[incremental] store"
 _EXAMPLE = "s3://bucket/prefix?aws_conn_id=aws_default"
 _OPTIONS = ("aws_conn_id", "region_name", "timeout")
-_TIMEOUT = 30.0
-_LONGEST_TIMEOUT = 600
 _DEFAULT = "aws_default"
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, and underscores of older buckets
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
@@ -43,7 +42,7 @@ class ObjectAddress:
     prefix: str = ""
     conn_id: str = _DEFAULT
     region: str | None = None
-    timeout: float = _TIMEOUT
+    timeout: float = TIMEOUT
 
     def __str__(self) -> str:
         """Return the place as messages name it."""
@@ -79,16 +78,5 @@ class ObjectAddress:
             prefix=f"{prefix}/" if prefix else "",
             conn_id=options.get("aws_conn_id", _DEFAULT),
             region=options.get("region_name"),
-            timeout=_seconds(options.get("timeout")),
+            timeout=timeout_from(options.get("timeout")),
         )
-
-
-def _seconds(text: str | None) -> float:
-    try:
-        seconds = _TIMEOUT if text is None else float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds <= _LONGEST_TIMEOUT:
-        msg = f"timeout={text!r} of {_SETTING} is not a number of seconds from 1 to {_LONGEST_TIMEOUT}"
-        raise ConfigurationError(msg)
-    return seconds
