@@ -1,8 +1,8 @@
 """The price of the API: whole poll cycles and bare operations through it, beside the same ones on the database.
 
 A cycle is what becomes of one poll that finds something: load, poll, commit, announce, confirm, claim, acknowledge. The
-poll waits as a listing of five pages of 50 ms does, and costs no processor time, as a real one would: the overhead is
-measured against the shortest cycle there can be. Both take turns, on one PostgreSQL and one machine.
+poll is one of the S3 source: it lists five pages of a stub that takes 50 ms for each. Both take turns, on one
+PostgreSQL and one machine.
 """
 
 from __future__ import annotations
@@ -15,24 +15,29 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from airflow_provider_incremental.cli.bench import PAGES, cycle
+from aiobotocore.session import get_session
+
+from airflow_provider_incremental.cli.bench import Poll, cycle, finding
 from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
 from airflow_provider_incremental.migrations.run import upgrade
+from airflow_provider_incremental.sources.s3_source import S3KeySource
 from airflow_provider_incremental.stores.api.store import ApiStore, api_store
 from airflow_provider_incremental.stores.sql.store import SqlStore
-from benchmarks import report
+from benchmarks import report, s3_stub
 from harness import servers
 from harness.processes import free_ports, run, serving
 
 _CYCLES, _ROUNDS = 6, 5
+_KEYS = 5000  # five pages
 _BARE = 150
 _TRIGGERS, _INTERVAL, _LOAD_SECONDS, _SETTLE = 500, 10.0, 30.0, 5.0
 _WATCHES = Watches("a listing", "key")
@@ -52,8 +57,9 @@ def main() -> None:
         token = run([program, "api-token", tokens, "--name", "bench", "--scope", "read", "--scope", "write"]).strip()
         command = [program, "api-server", "--store", database, "--tokens", tokens, "--port", str(port)]
         os.environ["AIRFLOW_HOME"] = folder
-        with serving("api-server", command, home=Path(folder), ready=lambda: _listens(port)):
-            figures = asyncio.run(_measure(database, f"api+http://:{token}@127.0.0.1:{port}"))
+        served = serving("api-server", command, home=Path(folder), ready=lambda: _listens(port))
+        with served, s3_stub.running(_KEYS) as stub:
+            figures = asyncio.run(_measure(database, f"api+http://:{token}@127.0.0.1:{port}", stub.url))
     print(report.table(["figure", "value"], list(figures.items())))
     report.write("api", figures, file)
 
@@ -63,16 +69,17 @@ def _listens(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-async def _measure(database: str, api: str) -> dict[str, float]:
+async def _measure(database: str, api: str, stub: str) -> dict[str, float]:
     direct, through = SqlStore(url=database), api_store(api)
     figures: dict[str, float] = {}
-    for name, items in (("small", 1), ("300", 300)):
-        cycles = await _in_turns(direct, through, lambda store, items=items: _cycle(store, items, poll=True), _CYCLES)
-        both = {mode: median(times) for mode, times in cycles.items()}
-        figures |= {f"{mode}_cycle_{name}_ms": 1000 * seconds for mode, seconds in both.items()}
-        figures[f"overhead_{name}_pct"] = 100 * (both["api"] / both["direct"] - 1)
-        bare = await _in_turns(direct, through, lambda store, items=items: _cycle(store, items, poll=False), _CYCLES)
-        figures |= {f"{mode}_bare_cycle_{name}_ms": 1000 * median(times) for mode, times in bare.items()}
+    async with _client(stub) as client:
+        for name, items in (("small", 1), ("300", 300)):
+            cycles = await _in_turns(direct, through, partial(_cycle, poll=_listing(client, items)), _CYCLES)
+            both = {mode: median(times) for mode, times in cycles.items()}
+            figures |= {f"{mode}_cycle_{name}_ms": 1000 * seconds for mode, seconds in both.items()}
+            figures[f"overhead_{name}_pct"] = 100 * (both["api"] / both["direct"] - 1)
+            bare = await _in_turns(direct, through, partial(_cycle, poll=finding(items)), _CYCLES)
+            figures |= {f"{mode}_bare_cycle_{name}_ms": 1000 * median(times) for mode, times in bare.items()}
     operations = await _in_turns(direct, through, _operation, _BARE)
     figures |= {f"{mode}_op_ms": 1000 * median(times) for mode, times in operations.items()}
     figures["op_ratio"] = median(operations["api"]) / median(operations["direct"])
@@ -80,6 +87,25 @@ async def _measure(database: str, api: str) -> dict[str, float]:
     await direct.aclose()
     await through.aclose()
     return figures
+
+
+def _client(stub: str) -> Any:
+    login = {"aws_access_key_id": "access", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
+    return get_session().create_client("s3", endpoint_url=stub, **login)
+
+
+def _listing(client: Any, items: int) -> Poll:
+    """Return a poll that lists the whole stub, page after page, and takes its first objects."""
+
+    async def poll() -> Sequence[Any]:
+        # A new source has not learned yet how to list in several ranges at once.
+        source = S3KeySource(bucket="stub", prefix="events/", client=client)
+        found = (await source.poll(None, items, frozenset())).items
+        if len(found) != items:
+            raise RuntimeError(f"the listing found {len(found)} objects in place of {items}")
+        return found
+
+    return poll
 
 
 async def _in_turns(
@@ -93,12 +119,12 @@ async def _in_turns(
     return timed
 
 
-async def _cycle(store: WatermarkStore, items: int, *, poll: bool) -> float:
+async def _cycle(store: WatermarkStore, *, poll: Poll) -> float:
     """Return the seconds that a whole cycle takes, on a watermark of its own."""
     key = WatermarkKey("bench", "default", uuid.uuid4().hex)
     await store.register(key, _WATCHES)
     await store.subscribe(Selector("bench", "default", key.key), "bench", "earliest")
-    return await cycle(store, key, items, PAGES if poll else ())
+    return await cycle(store, key, poll)
 
 
 async def _operation(store: WatermarkStore) -> float:

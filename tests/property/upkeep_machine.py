@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +44,7 @@ class UpkeepMachine(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.clock = FakeClock()
+        self.stage = AsyncExitStack()
         self.stores = self.open_stores()
         self.claims: list[Claim] = []
         self.owed: dict[str, set[int]] = {}
@@ -53,7 +55,7 @@ class UpkeepMachine(RuleBasedStateMachine):
         self.steps = 0
 
     def open_stores(self) -> tuple[WatermarkStore, WatermarkStore]:
-        """Make two empty stores."""
+        """Make two empty stores; what they need besides goes into the stage."""
         raise NotImplementedError
 
     def both(self, act: Act) -> Any:
@@ -213,6 +215,7 @@ class UpkeepMachine(RuleBasedStateMachine):
         """Close both."""
         for store in self.stores:
             self.runner.run(store.aclose())
+        self.runner.run(self.stage.aclose())
         self.runner.close()
 
 

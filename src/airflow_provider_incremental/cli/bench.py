@@ -10,8 +10,10 @@ import asyncio
 import time
 import uuid
 from argparse import Namespace
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from statistics import median, quantiles
+from typing import Any
 
 from airflow_provider_incremental.cli.bench_server import api_over
 from airflow_provider_incremental.cli.opening import opened, url_of
@@ -22,9 +24,12 @@ from airflow_provider_incremental.core.store import Selector, WatermarkStore
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
 from airflow_provider_incremental.stores.api.address import SCHEMES
 
-__all__ = ["PAGES", "cycle", "run"]
+__all__ = ["Poll", "cycle", "finding", "run"]
 
-PAGES = (0.05,) * 5
+Poll = Callable[[], Awaitable[Sequence[Any]]]
+"""What a source does: return the items that it found."""
+
+_PAGES = (0.05,) * 5
 """Seconds that each page of a poll takes."""
 
 _ITEMS = (1, 300)
@@ -33,11 +38,25 @@ _WATCHES = Watches("airflow-incremental bench", "number")
 _CONSUMER = "bench"
 
 
-async def cycle(store: WatermarkStore, key: WatermarkKey, items: int, pages: tuple[float, ...]) -> float:
+def finding(items: int, pages: Sequence[float] = ()) -> Poll:
+    """Return a poll that finds so many items.
+
+    :param pages: seconds that each page of it takes; none for the operations alone.
+    """
+    found = [{"key": f"events/2026/01/31/part-{each:09}.parquet", "size": each} for each in range(items)]
+
+    async def poll() -> Sequence[Any]:
+        for seconds in pages:
+            await asyncio.sleep(seconds)
+        return found
+
+    return poll
+
+
+async def cycle(store: WatermarkStore, key: WatermarkKey, poll: Poll) -> float:
     """Run one cycle on a watermark that only this benchmark uses, and return the seconds that it took.
 
-    :param items: in the batch that the poll finds.
-    :param pages: seconds that each page of the poll takes; none for the operations alone.
+    :param poll: called once, between load and commit.
     """
     only = Selector(key.asset_name, key.namespace, key.key)
     began = time.perf_counter()
@@ -45,11 +64,9 @@ async def cycle(store: WatermarkStore, key: WatermarkKey, items: int, pages: tup
     if watermark is None:
         msg = f"watermark {key} was deleted while it was measured"
         raise ConflictError(msg)
-    for seconds in pages:
-        await asyncio.sleep(seconds)
+    found = await poll()
     number = watermark.version + 1
-    found = [{"key": f"events/2026/01/31/part-{each:09}.parquet", "size": each} for each in range(items)]
-    batch = NewBatch(low=watermark.cursor, high=number, items=found, count=items)
+    batch = NewBatch(low=watermark.cursor, high=number, items=found, count=len(found))
     await store.commit(watermark, number, [batch], PollReport())
     due = await store.due(key, 3600.0, inline_bytes=4096)
     await store.begin_announcement(key, due[-1].seq, 0.0)
@@ -75,8 +92,8 @@ async def _measured(given: Namespace) -> list[dict[str, object]]:
         stores = [await opening.enter_async_context(opened(url)) for url in urls]
         rows: list[dict[str, object]] = []
         for items in _ITEMS if given.items is None else (given.items,):
-            for name, pages in (("whole", PAGES), ("operations", ())):
-                times = await _in_turns(stores, given.repeat, items, pages)
+            for name, pages in (("whole", _PAGES), ("operations", ())):
+                times = await _in_turns(stores, given.repeat, finding(items, pages))
                 rows += [
                     {"store": repr(store), "items": items, "cycle": name} | _figures(each, times[-1])
                     for store, each in zip(stores, times, strict=True)
@@ -96,19 +113,17 @@ async def _urls(given: Namespace, opening: AsyncExitStack) -> list[str]:
     return [url] if given.mode == "direct" else [await opening.enter_async_context(api_over(url)), url]
 
 
-async def _in_turns(
-    stores: list[WatermarkStore], repeat: int, items: int, pages: tuple[float, ...]
-) -> list[list[float]]:
+async def _in_turns(stores: list[WatermarkStore], repeat: int, poll: Poll) -> list[list[float]]:
     """Time cycles on each store in short rounds, so that whatever else the machine does meets all of them."""
     keys = [WatermarkKey("airflow-incremental bench", "default", uuid.uuid4().hex) for _ in stores]
     for store, key in zip(stores, keys, strict=True):
         await store.register(key, _WATCHES)
         await store.subscribe(Selector(key.asset_name, key.namespace, key.key), _CONSUMER, "earliest")
-        await cycle(store, key, items, ())  # connects
+        await cycle(store, key, poll)  # connects
     times: list[list[float]] = [[] for _ in stores]
     for done in range(0, repeat, _ROUND):
         for each, store, key in zip(times, stores, keys, strict=True):
-            each += [await cycle(store, key, items, pages) for _ in range(min(_ROUND, repeat - done))]
+            each += [await cycle(store, key, poll) for _ in range(min(_ROUND, repeat - done))]
     for store, key in zip(stores, keys, strict=True):
         await _forget(store, key)
     return times

@@ -160,7 +160,7 @@ def wait_until_healthy(url, cert, server):
 
 def test_a_benchmark_times_cycles_and_leaves_nothing(run, tmp_path, monkeypatch):
     """Two stores in turns, whole cycles and the operations alone, with the overhead of one against the other."""
-    monkeypatch.setattr(bench, "PAGES", (0.001,))
+    monkeypatch.setattr(bench, "_PAGES", (0.001,))
     urls = [f"sqlite:///{tmp_path}/{name}.db" for name in ("one", "two")]
     for name in ("one", "two"):
         upgrade_embedded(tmp_path / f"{name}.db")
@@ -180,7 +180,7 @@ def test_a_benchmark_times_cycles_and_leaves_nothing(run, tmp_path, monkeypatch)
 
 def test_a_benchmark_of_the_api_starts_a_server_and_ends_it(run, tmp_path, monkeypatch):
     """Over the same database, on a port of its own: small batches and those of 300 items, API beside database."""
-    monkeypatch.setattr(bench, "PAGES", (0.001,))
+    monkeypatch.setattr(bench, "_PAGES", (0.001,))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
     url = f"sqlite:///{tmp_path}/one.db"
     upgrade_embedded(tmp_path / "one.db")
@@ -201,7 +201,7 @@ def test_a_benchmark_of_the_api_starts_a_server_and_ends_it(run, tmp_path, monke
 
 def test_a_benchmark_of_the_database_alone(run, tmp_path, monkeypatch):
     """One store, and the number of items that was asked for."""
-    monkeypatch.setattr(bench, "PAGES", (0.001,))
+    monkeypatch.setattr(bench, "_PAGES", (0.001,))
     upgrade_embedded(tmp_path / "one.db")
     url = f"sqlite:///{tmp_path}/one.db"
     found = run("bench", "--mode", "direct", "--store", url, "--repeat", "2", "--items", "7", "-o", "json").json
