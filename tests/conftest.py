@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ os.environ |= {
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
 }
+# Said once, this keeps older releases of pytest-asyncio from making a loop that nobody closes.
+asyncio.set_event_loop(None)
 # How long an example takes says nothing on a busy machine.
 hypothesis.settings.register_profile("correctness", deadline=None)
 hypothesis.settings.load_profile("correctness")

@@ -71,7 +71,10 @@ def _table(
     schema, name = selection.schema_and_name
     inspector = sa.inspect(connection)
     if not inspector.has_table(name, schema=schema):
-        msg = f"{place} has no {selection}; create it, correct the name ('schema.name' says which schema), or grant it"
+        msg = (
+            f"{place} has no {selection}; create it, correct the name ('schema.name' says which schema), or GRANT "
+            "SELECT on it"
+        )
         raise SourceError(msg)
     # In this order: on SQLite, SQLAlchemy 1.4 sorts the columns for itself when it is asked for the key.
     described = list(inspector.get_columns(name, schema=schema))

@@ -108,7 +108,11 @@ class PostgresPool:
         # A connection that does not even take a cancellation is dropped; that is no news of the query.
         pool = pool or self._pool
         with contextlib.suppress(*_FAILURES):
-            await (connection.close(timeout=_CLOSING) if pool is None else pool.release(connection, timeout=_CLOSING))
+            if pool is not None:
+                await pool.release(connection, timeout=_CLOSING)
+                return
+            async with asyncio.timeout(_CLOSING):  # asyncpg's own does not count until its cancellation is sent
+                await connection.close(timeout=_CLOSING)
 
     async def _opened(self) -> Any:
         async with self._opening:

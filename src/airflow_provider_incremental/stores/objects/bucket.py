@@ -26,7 +26,7 @@ T = TypeVar("T")
 ClientFactory = Callable[[], Awaitable[AbstractAsyncContextManager[Any]]]
 """Gives the context of one use of an aiobotocore S3 client; it stays open as long as one context of it is."""
 
-_ANSWERS_WITHIN = 15.0
+_ANSWERS_WITHIN = 5.0, 15.0  # at least, at most
 _BYTES_A_SECOND = 1_000_000  # of a slow line, on top of that
 _MOST_KEYS = 1000  # of one DeleteObjects: https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 3.0
@@ -77,6 +77,9 @@ class Bucket:
         self.address = address
         self.requests: dict[str, int] = {}
         self.pause = patience
+        # Half of the time that there is, for one may hang: aiohttp makes a write that broke again, without its body.
+        least, most = _ANSWERS_WITHIN
+        self._answers_within = min(max(address.timeout / 2, least), most)
         self._factory = client
         self._clock = clock
         self._lease: AbstractAsyncContextManager[Any] | None = None
@@ -88,7 +91,7 @@ class Bucket:
 
         async def once() -> Stored | None:
             try:
-                return await self._get(name, 2 * _ANSWERS_WITHIN, condition)
+                return await self._get(name, 2 * self._answers_within, condition)
             except Exception as error:
                 if status_of(error) == _UNCHANGED:
                     return known
@@ -107,7 +110,7 @@ class Bucket:
 
         async def once() -> bytes:
             try:
-                return (await self._get(name, _seconds(size), part)).body
+                return (await self._get(name, self._seconds(size), part)).body
             except Exception as error:
                 if status_of(error) == _NOT_FOUND and code_of(error) != "NoSuchBucket":
                     raise self._missing(name) from error
@@ -134,7 +137,9 @@ class Bucket:
         """
         condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
         try:
-            answer = await self._call("put_object", _seconds(len(body)), Key=self._key(name), Body=body, **condition)
+            answer = await self._call(
+                "put_object", self._seconds(len(body)), Key=self._key(name), Body=body, **condition
+            )
         except Exception as error:
             if status_of(error) in _NOT_MET and code_of(error) != "NoSuchBucket":
                 return None
@@ -161,7 +166,7 @@ class Bucket:
         while True:
 
             async def once(page: dict[str, str] = page) -> Any:
-                return await self._call("list_objects_v2", 2 * _ANSWERS_WITHIN, Prefix=self._key(prefix), **page)
+                return await self._call("list_objects_v2", 2 * self._answers_within, Prefix=self._key(prefix), **page)
 
             answer = await self._patiently("list_objects_v2", once)
             for each in answer.get("Contents", ()):
@@ -177,7 +182,9 @@ class Bucket:
             keys = [{"Key": self._key(name)} for name in names[at : at + _MOST_KEYS]]
 
             async def once(keys: list[dict[str, str]] = keys) -> Any:
-                return await self._call("delete_objects", 2 * _ANSWERS_WITHIN, Delete={"Objects": keys, "Quiet": True})
+                return await self._call(
+                    "delete_objects", 2 * self._answers_within, Delete={"Objects": keys, "Quiet": True}
+                )
 
             answer = await self._patiently("delete_objects", once)
             for each in answer.get("Errors", ()):
@@ -190,6 +197,9 @@ class Bucket:
 
     def _key(self, name: str) -> str:
         return self.address.prefix + name
+
+    def _seconds(self, size: int) -> float:
+        return self._answers_within + size / _BYTES_A_SECOND
 
     async def _get(self, name: str, seconds: float, condition: dict[str, str]) -> Stored:
         answer = await self._call("get_object", seconds, Key=self._key(name), **condition)
@@ -258,7 +268,3 @@ class Bucket:
             f"the store {self.address}: the object {self._key(name)} is missing, although the store needs it; was it "
             "deleted by hand, or by a lifecycle rule of the bucket? Restore it from a version or a copy"
         )
-
-
-def _seconds(size: int) -> float:
-    return _ANSWERS_WITHIN + size / _BYTES_A_SECOND

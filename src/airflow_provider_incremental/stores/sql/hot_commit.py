@@ -84,5 +84,6 @@ async def _discard(connection: AsyncConnection, driver: Any) -> None:
     """Close a connection in the middle of a statement: SQLAlchemy does not see what went wrong on it."""
     with contextlib.suppress(asyncpg.InterfaceError, asyncpg.PostgresError, OSError):
         # Waits for the server to end the statement, so that it is not applied long after its caller has given up.
-        await driver.close(timeout=_CLOSE_TIMEOUT)
+        async with asyncio.timeout(_CLOSE_TIMEOUT):  # asyncpg's own does not count until its cancellation is sent
+            await driver.close(timeout=_CLOSE_TIMEOUT)
     await connection.invalidate()
