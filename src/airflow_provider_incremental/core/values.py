@@ -16,6 +16,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from airflow_provider_incremental.core.errors import UnsupportedValueError
@@ -144,7 +145,7 @@ def _seconds(value: dt.timedelta) -> list[int]:
 _SCALARS: dict[type, tuple[str, Callable[[Any], Json], Callable[[Any], Any]]] = {
     Decimal: ("$decimal", str, Decimal),
     uuid.UUID: ("$uuid", str, uuid.UUID),
-    bytes: ("$bytes", lambda value: base64.b64encode(value).decode("ascii"), base64.b64decode),
+    bytes: ("$bytes", lambda value: base64.b64encode(value).decode("ascii"), partial(base64.b64decode, validate=True)),
     dt.datetime: ("$datetime", dt.datetime.isoformat, dt.datetime.fromisoformat),
     dt.date: ("$date", dt.date.isoformat, dt.date.fromisoformat),
     dt.time: ("$time", dt.time.isoformat, dt.time.fromisoformat),

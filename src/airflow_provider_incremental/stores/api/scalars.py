@@ -15,7 +15,6 @@ from airflow_provider_incremental.core.batch import FINGERPRINT_BYTES
 from airflow_provider_incremental.core.errors import ConfigurationError, UnsupportedValueError
 from airflow_provider_incremental.stores.api import schemas
 from airflow_provider_incremental.stores.api.schemas import (
-    ANY_VALUE,
     BASE64,
     FREE_TEXT,
     INTEGER,
@@ -24,6 +23,7 @@ from airflow_provider_incremental.stores.api.schemas import (
     TEXT,
     TIME,
 )
+from airflow_provider_incremental.stores.api.value_schema import ANY_VALUE
 
 __all__ = ["ITEMS", "MARKS", "PIECE_NAME", "VALUE", "Form", "MalformedError", "checked", "of_kind", "scalar", "shown"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ANY_VALUE", "BASE64", "FREE_TEXT", "INTEGER", "LONGEST_SPAN", "MARKS", "SECONDS", "TEXT", "TIME"]
+__all__ = ["BASE64", "FREE_TEXT", "INTEGER", "LONGEST_SPAN", "MARKS", "SECONDS", "TEXT", "TIME"]
 
 Schema = dict[str, Any]
 
@@ -25,11 +25,4 @@ MARKS: Schema = {
     "contentEncoding": "base64",
     "description": "16 bytes each, one after the other",
     "pattern": "^(?:[A-Za-z0-9+/]{64})*(?:[A-Za-z0-9+/]{22}==|[A-Za-z0-9+/]{43}=)?$",
-}
-ANY_VALUE: Schema = {
-    "title": "Value",
-    "description": (
-        "A value with its type: JSON's own, or an object with one key that starts with $, as "
-        '{"$decimal": "1.10"}, {"$datetime": "2026-01-31T12:00:00+00:00"}, {"$bytes": "AA=="} or {"$tuple": [1, 2]}.'
-    ),
 }

@@ -100,7 +100,7 @@ def _add_about(app: FastAPI, health: Health, admitted: Any) -> None:
         raise problems.ProblemError(503, "unhealthy", "the store does not answer; the server's log says why")
 
     async def openapi(_: Any = admitted) -> Response:
-        return JSONResponse(app.openapi())
+        return JSONResponse(description.complete(app.openapi()))
 
     app.add_api_route(f"/{VERSION}/health", is_healthy, methods=["GET"], **description.of_health())
     app.add_api_route(f"/{VERSION}/openapi.json", openapi, methods=["GET"], **description.of_itself())

@@ -6,9 +6,10 @@ from typing import Any
 
 from airflow_provider_incremental.stores.api.operations import OPERATIONS, Operation
 from airflow_provider_incremental.stores.api.problems import MEDIA_TYPE
+from airflow_provider_incremental.stores.api.value_schema import COMPONENTS
 from airflow_provider_incremental.web.api.batch import ENTRY
 
-__all__ = ["of_batch", "of_health", "of_itself", "of_operation"]
+__all__ = ["complete", "of_batch", "of_health", "of_itself", "of_operation"]
 
 _JSON = "application/json"
 _PROBLEM: dict[str, Any] = {
@@ -40,6 +41,12 @@ _OF_STORE = {
     503: "a store that cannot be reached, or whose tables are not those of this release: the code says which",
 }
 _KEY = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[\\x21-\\x7e]{1,255}$"}
+
+
+def complete(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with what the schemas of its routes refer to."""
+    components = document.get("components", {})
+    return document | {"components": components | {"schemas": components.get("schemas", {}) | COMPONENTS}}
 
 
 def of_operation(operation: Operation) -> dict[str, Any]:
