@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.core.errors import ConfigurationError, SourceError
 from airflow_provider_incremental.sources.sql_engine import EngineReader
-from airflow_provider_incremental.sources.sql_postgres import PostgresReader
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.testing.crashing import CrashingStore, ProcessDied
 from airflow_provider_incremental.testing.fakes import FakeClock
+from airflow_provider_incremental.wiring.connections import ConnectionReader
 from harness import postgres_server
-from tests.integration.sql_stage import Database, Watcher, answering, arguments_of, make_orders
+from tests.integration.sql_faults import behind_proxy
+from tests.integration.sql_stage import Database, Watcher, answering, make_orders
 from tests.integration.test_sql_source_feed import Process, delivered, insert
 
 
@@ -45,7 +46,7 @@ async def refused(watcher: Watcher, told: str) -> None:
     """Poll twice: both times it is told what is wrong, and the watermark stays."""
     before = watcher.watermark
     for _ in range(2):
-        with pytest.raises((SourceError, ConnectionError)) as error:
+        with pytest.raises((SourceError, ConnectionError, ConfigurationError)) as error:
             await watcher.poll()
         assert re.search(told, str(error.value)), str(error.value)
     assert watcher.watermark == before
@@ -149,17 +150,28 @@ async def test_a_deadlock_is_told_and_tried_again(postgres_database: str) -> Non
     """The server chose the poll as the one that has to give way: nothing was read, and the next poll reads it."""
     database = Database(postgres_database)
     make_orders(database)
-    watcher = await watching(database, unique=True)
-    with database.engine().begin() as session:
-        session.exec_driver_sql(
-            "ALTER TABLE orders RENAME TO kept; CREATE FUNCTION chosen() RETURNS timestamp LANGUAGE plpgsql AS "
-            "$$BEGIN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END$$; "
-            "CREATE VIEW orders AS SELECT id, chosen() AS updated_at, name FROM kept"
-        )
-    await refused(watcher, "deadlock detected; nothing was read; the next poll tries again")
-    database.execute("DROP VIEW orders", "ALTER TABLE kept RENAME TO orders")
+    database.execute("CREATE TABLE notes (order_id bigint)")
+    query = "SELECT id, updated_at, name FROM orders LEFT JOIN notes ON order_id = id"
+    watcher = await watching(database, sql=query)
+    with database.engine().connect() as rival:
+        # The other one never looks for a deadlock itself.
+        rival.exec_driver_sql("SET LOCAL deadlock_timeout = '1h'")
+        rival.exec_driver_sql("LOCK TABLE notes IN ACCESS EXCLUSIVE MODE")
+        polling = asyncio.ensure_future(watcher.poll())
+        await asyncio.to_thread(until_somebody_waits, database)
+        # The poll holds orders and waits for notes: now it is a circle, which ends with the poll.
+        await asyncio.to_thread(rival.exec_driver_sql, "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(SourceError, match=r"deadlock detected.*nothing was read; the next poll tries again"):
+            await polling
     await mended(watcher, database)
     await database.aclose()
+
+
+def until_somebody_waits(database: Database) -> None:
+    """Return as soon as a session waits for a lock on a table."""
+    with database.engine().connect() as session:
+        while not session.exec_driver_sql("SELECT 1 FROM pg_locks WHERE NOT granted").first():
+            session.rollback()
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
@@ -201,23 +213,26 @@ async def test_50_a_commit_that_fails_repeats_nothing(database: Database, when: 
     assert len({batch.id for batch in batches}) == len(batches)
 
 
-async def test_a_reader_asks_for_its_connection_again_after_it_was_refused(database: Database) -> None:
-    """Deleted in Airflow, the connection is missed when it is asked for; made again, it is used."""
-    insert(database, 1)
-    there = [False]
-
-    async def connection() -> Any:
-        if not there[0]:
-            raise SourceError("conn_id='shop' names a connection that Airflow does not find here")
-        if database.kind == "postgresql":
-            return arguments_of(database.url)
-        return database.engine()
-
-    reader = PostgresReader(arguments=connection) if database.kind == "postgresql" else EngineReader(engine=connection)
-    source = database.source(reader=reader)
-    watcher = Watcher(lambda: source)
-    await refused(watcher, "conn_id='shop'")
-    there[0] = True
-    await watcher.drain()
-    assert watcher.ids == [1]
-    await reader.aclose()
+async def test_a_connection_that_is_deleted_in_airflow_is_told_and_used_again(
+    postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is open is used on; once it breaks, the connection is missed by its name, and used when it is made again."""
+    database = Database(postgres_database)
+    make_orders(database)
+    async with behind_proxy(database) as (reached, proxy):
+        there = reached.url.replace("postgresql", "postgres", 1)
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP", there)
+        reader = ConnectionReader(conn_id="shop")
+        watcher = await watching(database, reader=reader)
+        monkeypatch.delenv("AIRFLOW_CONN_SHOP")
+        assert await watcher.drain() == []
+        await proxy.cut()
+        for _ in range(2):  # what was open is lost, and cannot be opened
+            with pytest.raises((SourceError, ConnectionError)):
+                await watcher.poll()
+        await proxy.mend()
+        await refused(watcher, "there is no connection 'shop'")
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP", there)
+        await mended(watcher, database)
+        await reader.aclose()
+    await database.aclose()

@@ -33,18 +33,22 @@ def _first_importable(*places: str, otherwise: Any = None) -> Any:
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseHook, Connection
-    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
+    from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
     from airflow.triggers.shared_stream import SharedStreamProducer
 else:
     BaseHook = _first_importable("airflow.sdk:BaseHook", "airflow.hooks.base:BaseHook")  # the latter on 3.0
     AirflowSkipException = _first_importable(
         "airflow.sdk.exceptions:AirflowSkipException", "airflow.exceptions:AirflowSkipException"
     )
+    AirflowException = _first_importable(
+        "airflow.sdk.exceptions:AirflowException", "airflow.exceptions:AirflowException"
+    )
     AirflowNotFoundException = _first_importable("airflow.exceptions:AirflowNotFoundException")
     # An Airflow before 3.3 has no shared streams and never asks for a producer: any class stands in for its base.
     SharedStreamProducer = _first_importable("airflow.triggers.shared_stream:SharedStreamProducer", otherwise=object)
 
 __all__ = [
+    "AirflowException",
     "AirflowNotFoundException",
     "AirflowSkipException",
     "Asset",

@@ -22,6 +22,7 @@ from airflow_provider_incremental.sources.sql_keyset import Statement
 from airflow_provider_incremental.sources.sql_postgres import PostgresReader
 from airflow_provider_incremental.sources.sql_readers import Shape, SqlReader
 from airflow_provider_incremental.sources.sql_sharing import SharedReaders
+from airflow_provider_incremental.wiring.airflow import AirflowException
 from airflow_provider_incremental.wiring.lookup import alook_up
 
 if TYPE_CHECKING:
@@ -152,7 +153,15 @@ def asyncpg_arguments(connection: Connection) -> dict[str, Any]:
 
 
 def _engine_of(connection: Connection) -> Any:
-    hook = connection.get_hook()
+    try:
+        hook = connection.get_hook()
+    except AirflowException as error:
+        msg = (
+            f"conn_id={connection.conn_id!r} is a connection of type {connection.conn_type!r}, which Airflow does not "
+            f"know here ({error}); install the provider that brings it, as apache-airflow-providers-mysql, where "
+            "triggers and tasks run"
+        )
+        raise SourceError(msg) from error
     if not hasattr(hook, "get_sqlalchemy_engine"):
         msg = (
             f"conn_id={connection.conn_id!r} is a connection of type {connection.conn_type!r}, which is no SQL "

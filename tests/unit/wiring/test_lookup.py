@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_incremental import preflight
-from airflow_provider_incremental.core.errors import ConfigurationError
+from airflow_provider_incremental.core.errors import ConfigurationError, SourceError
 from airflow_provider_incremental.sources.s3_source import S3KeySource
 from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
 from airflow_provider_incremental.wiring.connections import ConnectionReader, S3ClientFactory
@@ -31,6 +31,16 @@ async def test_a_sql_source(use: Callable[[], Awaitable[Any]]) -> None:
     """In the triggerer, at its first poll."""
     with pytest.raises(ConfigurationError, match=_SAYS.format("conn_id")):
         await use()
+
+
+async def test_a_connection_of_a_type_that_no_provider_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said what to install, and nothing of the password."""
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", "abacus://me:s3cr3t@shop/orders")
+    reader = ConnectionReader(conn_id="shop")
+    with pytest.raises(SourceError, match=r"conn_id='shop' .*'abacus'.*install the provider") as error:
+        await reader.describe(check_sql_arguments(table="orders", cursor="id"))
+    assert "s3cr3t" not in str(error.value)
+    await reader.aclose()
 
 
 async def test_an_s3_source() -> None:
