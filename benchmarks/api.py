@@ -29,6 +29,7 @@ from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
 from airflow_provider_incremental.migrations.run import upgrade
+from airflow_provider_incremental.sources import s3_parser
 from airflow_provider_incremental.sources.s3_source import S3KeySource
 from airflow_provider_incremental.stores.api.store import ApiStore, api_store
 from airflow_provider_incremental.stores.sql.store import SqlStore
@@ -91,7 +92,9 @@ async def _measure(database: str, api: str, stub: str) -> dict[str, float]:
 
 def _client(stub: str) -> Any:
     login = {"aws_access_key_id": "access", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
-    return get_session().create_client("s3", endpoint_url=stub, **login)
+    session = get_session()
+    s3_parser.install(session)
+    return session.create_client("s3", endpoint_url=stub, **login)
 
 
 def _listing(client: Any, items: int) -> Poll:
