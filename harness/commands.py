@@ -19,7 +19,7 @@ from harness.environments import AIRFLOW_VERSIONS, DEFAULT_AIRFLOW, ROOT, DevErr
 __all__ = ["main"]
 
 _RINGS = [["-m", "not acceptance", "-n", "2", "--dist", "loadfile"], ["-m", "acceptance"]]
-_SOURCES = ("src", "tests", "harness", "example_dags", "benchmarks", "dev")
+_SOURCES = ("src", "tests", "harness", "example_dags", "example_stores", "benchmarks", "dev")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -57,12 +57,12 @@ def status_of(error: BaseException) -> int:
 
 def fault_of(error: Exception, address: ObjectAddress, operation: str) -> StorageFaultError:
     """Return what to raise for an error of the client. Credentials do not get into it."""
-    where = f"the store {address} (connection {address.conn_id!r})"
+    where = f"the store {address}" + (f" (connection {address.conn_id!r})" if address.conn_id else "")
     if isinstance(error, ConfigurationError):
         return StorageFaultError(f"{where} cannot be opened: {error}")
     code, status = code_of(error), status_of(error)
     if not status:
-        return _unanswered(error, where)
+        return _unanswered(error, where, address)
     response = getattr(error, "response", {})
     said = one_line(str(response.get("Error", {}).get("Message", "")))[:_LONGEST].rstrip(".")
     what = f"{where}: {operation} was answered {code or 'an error'} (HTTP {status})" + (f", {said}" if said else "")
@@ -77,22 +77,22 @@ def fault_of(error: Exception, address: ObjectAddress, operation: str) -> Storag
 
 def no_conditions(address: ObjectAddress, what: str) -> StorageFaultError:
     """Return what to raise for a service on which two writers would overwrite one another."""
+    service = f"the service behind connection {address.conn_id!r}" if address.conn_id else "the service"
     return StorageFaultError(
-        f"{what}: the service behind connection {address.conn_id!r} does not honour If-Match and If-None-Match of "
-        "PutObject, so that two writers would overwrite one another. Nothing is kept there; use a service that has "
-        "conditional writes (docs/object_storage.md), or a database"
+        f"{what}: {service} does not honour If-Match and If-None-Match of PutObject, so that two writers would "
+        "overwrite one another. Nothing is kept there; use a service that has conditional writes "
+        "(docs/object_storage.md), or a database"
     )
 
 
-def _unanswered(error: Exception, where: str) -> StorageFaultError:
+def _unanswered(error: Exception, where: str, address: ObjectAddress) -> StorageFaultError:
     bases = {kind.__name__ for kind in type(error).__mro__}
     what = f"{where} cannot be reached: {describe(error)[:_LONGEST]}"
     if bases & _NO_CREDENTIALS:
         return StorageFaultError(f"{what}; give the connection an access key or a role")
     temporary = bool(bases & _NO_ANSWER)
-    return StorageFaultError(
-        f"{what}; check the endpoint_url, region and network of the connection", temporary=temporary
-    )
+    remedy = "the endpoint_url, region and network of the connection" if address.conn_id else "the service"
+    return StorageFaultError(f"{what}; check {remedy}", temporary=temporary)
 
 
 def _remedy(code: str, status: int, address: ObjectAddress, operation: str) -> str:
