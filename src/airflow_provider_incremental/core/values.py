@@ -133,8 +133,10 @@ def _read_dict(pairs: list[list[Any]]) -> dict[Any, Any]:
 
 
 def _read_timedelta(parts: list[Any]) -> dt.timedelta:
-    days, seconds, microseconds = parts
-    return dt.timedelta(days, seconds, microseconds)
+    duration = dt.timedelta(*parts)
+    if _seconds(duration) != parts or not all(type(part) is int for part in parts):
+        raise ValueError  # not the one form that it has
+    return duration
 
 
 def _seconds(value: dt.timedelta) -> list[int]:

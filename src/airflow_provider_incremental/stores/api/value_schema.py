@@ -16,7 +16,7 @@ _DAY = (
 )
 _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{6})?([+-]([01][0-9]|2[0-3]):[0-5][0-9])?"
 _SCALAR: Schema = {"type": ["null", "boolean", "number", "string"]}
-_DAYS = 1_000_000
+_DAYS = 999_999_999
 _TEXTS = {
     "$int": "[+-]?[0-9]{1,1000}",
     "$float": r"[+-]?(inf|[0-9]{1,300}(\.[0-9]{1,300})?)|nan",
@@ -36,7 +36,11 @@ _LISTS: dict[str, Schema] = {
     },
     "$timedelta": {
         "type": "array",
-        "items": {"type": "integer", "minimum": -_DAYS, "maximum": _DAYS},
+        "prefixItems": [
+            {"type": "integer", "minimum": -_DAYS, "maximum": _DAYS},
+            {"type": "integer", "minimum": 0, "maximum": 86_399},
+            {"type": "integer", "minimum": 0, "maximum": 999_999},
+        ],
         "minItems": 3,
         "maxItems": 3,
     },
