@@ -93,6 +93,7 @@ class Upkeep(UpkeepMachine):
         return MemoryStore(clock=self.clock), self.runner.run(type(self).opens(self.stage, self.clock))
 
 
+@pytest.mark.timeout(300 * TIMES)
 @pytest.mark.parametrize("machine", [Delivery, Upkeep])
 @pytest.mark.parametrize(
     ("server", "histories", "steps"),

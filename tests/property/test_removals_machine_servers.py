@@ -19,7 +19,8 @@ from airflow_provider_incremental.sources.sql_key_reader import Key, KeyReader
 from tests.integration.sql_stage import Database
 from tests.property.removals_machine import RemovalsMachine, Table
 
-HISTORIES = 15 * int(os.environ.get("INCREMENTAL_HISTORIES", "1"))
+TIMES = int(os.environ.get("INCREMENTAL_HISTORIES", "1"))
+HISTORIES = 15 * TIMES
 _ADD = {
     "postgresql": "INSERT INTO orders VALUES (:id) ON CONFLICT DO NOTHING",
     "mysql": "INSERT IGNORE INTO orders VALUES (:id)",
@@ -75,6 +76,7 @@ class OnServer(RemovalsMachine):
             self.runner.close()
 
 
+@pytest.mark.timeout(300 * TIMES)
 @pytest.mark.parametrize("server", ["postgres_database", "mysql_database"])
 def test_every_row_that_goes_is_reported_once(request: pytest.FixtureRequest, server: str) -> None:
     """No removal is lost, and none is told twice for one life of a row."""

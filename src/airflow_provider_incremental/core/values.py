@@ -133,9 +133,11 @@ def _read_dict(pairs: list[list[Any]]) -> dict[Any, Any]:
 
 
 def _read_timedelta(parts: list[Any]) -> dt.timedelta:
-    duration = dt.timedelta(*parts)
-    if _seconds(duration) != parts or not all(type(part) is int for part in parts):
-        raise ValueError  # not the one form that it has
+    whole = [int(part) for part in parts]
+    duration = dt.timedelta(*whole)
+    # In the one form that it has; JSON makes no difference between 1 and 1.0.
+    if not whole == parts == _seconds(duration) or any(isinstance(part, bool) for part in parts):
+        raise ValueError
     return duration
 
 
@@ -151,7 +153,7 @@ _SCALARS: dict[type, tuple[str, Callable[[Any], Json], Callable[[Any], Any]]] = 
     dt.datetime: ("$datetime", dt.datetime.isoformat, dt.datetime.fromisoformat),
     dt.date: ("$date", dt.date.isoformat, dt.date.fromisoformat),
     dt.time: ("$time", dt.time.isoformat, dt.time.fromisoformat),
-    dt.timedelta: ("$timedelta", lambda value: list(_seconds(value)), _read_timedelta),
+    dt.timedelta: ("$timedelta", _seconds, _read_timedelta),
 }
 _READERS: dict[str, Callable[[Any], Any]] = {
     **{tag: read for tag, _, read in _SCALARS.values()},
