@@ -153,7 +153,7 @@ _SCALARS: dict[type, tuple[str, Callable[[Any], Json], Callable[[Any], Any]]] = 
     dt.datetime: ("$datetime", dt.datetime.isoformat, dt.datetime.fromisoformat),
     dt.date: ("$date", dt.date.isoformat, dt.date.fromisoformat),
     dt.time: ("$time", dt.time.isoformat, dt.time.fromisoformat),
-    dt.timedelta: ("$timedelta", _seconds, _read_timedelta),
+    dt.timedelta: ("$timedelta", lambda value: list(_seconds(value)), _read_timedelta),
 }
 _READERS: dict[str, Callable[[Any], Any]] = {
     **{tag: read for tag, _, read in _SCALARS.values()},

@@ -82,9 +82,10 @@ class Ahead:
         """
         if self._partitions is None or high is None or high == low:
             return NOTHING
-        self._moved_to, self._listed_at = high, listed_at
-        self._whole = high if whole else self._whole
-        kept = [_json(high), listed_at.isoformat(), _json(self._whole) if self._whole else None]
+        # Another writer may move it there in this one's place, and have listed until another time: read that again.
+        self._moved_to = None
+        listed_whole = high if whole else self._whole
+        kept = [_json(high), listed_at.isoformat(), _json(listed_whole) if listed_whole else None]
         return {_PIECE: json.dumps(kept).encode()}
 
 

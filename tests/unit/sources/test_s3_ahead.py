@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_incremental.core.source import Baseline
 from airflow_provider_incremental.sources import s3_source
 from tests.unit.sources.s3_fake import FakeBucket, at
 from tests.unit.sources.s3_watcher import Watcher
@@ -73,6 +74,33 @@ async def test_start_behind_what_is_there(start):
         await watcher.poll()
     assert not [key for key in watcher.keys if key.endswith("old")]
     assert len(watcher.keys) == 12
+
+
+async def test_a_poll_whose_commit_was_another_ones():
+    """What only the poll that lost has listed is not taken for listed, though both came to the same place."""
+    bucket = FakeBucket()
+    watcher = Watcher(bucket, prefix=HOURS, lateness=60)
+    slow = watcher.source
+    ahead, present = f"{partition(HOURS, bucket.now + HOUR)}ahead", f"{partition(HOURS, bucket.now)}present"
+    bucket.put(f"{partition(HOURS, bucket.now)}before")
+    bucket.now += 10
+    await watcher.poll()
+    watcher.restart()
+    quick, low = watcher.source, watcher.cursor
+    bucket.put(ahead)
+    bucket.now += 200
+    bucket.put(present)
+    bucket.now += 10
+    won = await quick.poll(low, 1000, watcher.seen)
+    bucket.now += HOUR
+    lost = await slow.poll(low, 1000, watcher.seen)
+    assert won.high == lost.high
+    assert [item["key"] for item in won.items] == [present]
+    assert [item["key"] for item in lost.items] == [ahead, present]
+    watcher.start(Baseline(cursor=won.high, fingerprints=won.fingerprints, remember=won.remember))
+    watcher.source = slow
+    await watcher.poll()
+    assert watcher.keys[1:] == [ahead]
 
 
 STEPS = st.lists(
