@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
-__all__ = ["DictBucket"]
+__all__ = ["DictBucket", "answered"]
 
 _PAGE = 5
 Fault = Literal["before", "after"] | None
@@ -72,10 +72,10 @@ class DictBucket:
 
     def _get(self, given: dict[str, Any]) -> dict[str, Any]:
         if given["Key"] not in self.objects:
-            raise _error("NoSuchKey", 404)
+            raise answered("NoSuchKey", 404)
         etag, body, _ = self.objects[given["Key"]]
         if given.get("IfNoneMatch") == etag:
-            raise _error("304", 304)
+            raise answered("304", 304)
         if "Range" in given:
             first, last = given["Range"].removeprefix("bytes=").split("-")
             body = body[int(first) : int(last) + 1]
@@ -86,7 +86,7 @@ class DictBucket:
         if ("IfMatch" in given and (there is None or there[0] != given["IfMatch"])) or (
             given.get("IfNoneMatch") == "*" and there is not None
         ):
-            raise _error("PreconditionFailed", 412)
+            raise answered("PreconditionFailed", 412)
         etag = f'"{hashlib.md5(given["Body"], usedforsecurity=False).hexdigest()}"'
         self.objects[given["Key"]] = (etag, given["Body"], self.now())
         return {"ETag": etag}
@@ -109,5 +109,6 @@ class DictBucket:
         return {}
 
 
-def _error(code: str, status: int) -> ClientError:
+def answered(code: str, status: int) -> ClientError:
+    """Return what a client raises for an answer that is no success."""
     return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "request")

@@ -21,7 +21,7 @@ from airflow_provider_incremental.stores.objects.address import ObjectAddress
 from airflow_provider_incremental.stores.objects.server_clock import ServerClock
 from airflow_provider_incremental.stores.objects.store import ObjectStore
 from airflow_provider_incremental.testing.fakes import FakeClock
-from tests.dict_bucket import DictBucket
+from tests.dict_bucket import DictBucket, answered
 
 KEY = WatermarkKey("orders")
 ORDERS = Selector("orders")
@@ -108,6 +108,51 @@ async def test_who_only_looks_writes_nothing():
     assert await store.journal() == []
     assert await store.identity()
     assert set(place.bucket.requests) == {"get_object", "list_objects_v2"}
+
+
+async def test_others_may_write_as_much_as_they_like_meanwhile():
+    """Whoever works for minutes while others write renews and acknowledges all the same."""
+    place = Place()
+    await place.cycles(1)
+    worker, others = place.opened(), place.opened()
+    watermark = await others.load(KEY)
+    assert watermark is not None
+    for round_ in range(3):
+        for number in range(110):
+            new = NewBatch(low=watermark.cursor, high=number, items=["item"], count=1)
+            watermark, _ = await others.commit(watermark, number, [new], NOTHING)
+        place.clock.advance(3)
+        if round_ == 0:
+            claim = await worker.claim(ORDERS, "load", "dag/run/task/9", 60)
+            assert claim is not None
+        elif round_ == 1:
+            await worker.renew(claim, 60)
+        else:
+            await worker.acknowledge(claim)
+    assert await others.acknowledged(ORDERS, "load", claim.batch.id)
+
+
+class Conflicting(DictBucket):
+    """Answers the first writes of items as S3 answers a request that meets another one under way."""
+
+    conflicts = 2
+
+    def _put(self, given: dict[str, Any]) -> dict[str, Any]:
+        if "/data/" in f"/{given['Key']}" and self.conflicts:
+            self.conflicts -= 1
+            raise answered("ConditionalRequestConflict", 409)
+        return super()._put(given)
+
+
+async def test_a_conflict_does_not_mean_that_items_are_there():
+    """They are written again, and nothing is committed without them."""
+    place = Place()
+    place.bucket = Conflicting()
+    place.bucket.now = place.clock.now
+    place.store = place.opened()
+    place.store.bucket.pause = lambda _: 0.0
+    await place.cycles(1)
+    assert place.bucket.conflicts == 0
 
 
 async def test_what_is_pruned_leaves_no_object():

@@ -32,7 +32,8 @@ _MOST_KEYS = 1000  # of one DeleteObjects: https://docs.aws.amazon.com/AmazonS3/
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 3.0
 _UNCHANGED = 304
 _NOT_FOUND = 404
-_NOT_MET = frozenset({404, 409, 412})
+_THERE = 412
+_NOT_MET = frozenset({404, 409, _THERE})
 """What a conditional write is answered that lost: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"""
 _random = random.SystemRandom()
 
@@ -137,9 +138,7 @@ class Bucket:
         """
         condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
         try:
-            answer = await self._call(
-                "put_object", self._seconds(len(body)), Key=self._key(name), Body=body, **condition
-            )
+            return await self._put(name, body, condition)
         except Exception as error:
             if status_of(error) in _NOT_MET and code_of(error) != "NoSuchBucket":
                 return None
@@ -147,15 +146,17 @@ class Bucket:
             if fault.temporary:
                 return fault
             raise fault from error
-        return str(answer["ETag"])
 
     async def create(self, name: str, body: bytes) -> None:
         """Write an object under a name that nobody else has; one that is there is this one."""
 
         async def once() -> None:
-            written = await self.write(name, body, None)
-            if isinstance(written, StorageFaultError):
-                raise written
+            try:
+                await self._put(name, body, {"IfNoneMatch": "*"})
+            except Exception as error:
+                # Nothing else says that it is there: a request that meets its own first attempt is answered 409.
+                if status_of(error) != _THERE:
+                    raise
 
         await self._patiently("put_object", once)
 
@@ -200,6 +201,10 @@ class Bucket:
 
     def _seconds(self, size: int) -> float:
         return self._answers_within + size / _BYTES_A_SECOND
+
+    async def _put(self, name: str, body: bytes, condition: dict[str, str]) -> str:
+        given = {"Key": self._key(name), "Body": body, **condition}
+        return str((await self._call("put_object", self._seconds(len(body)), **given))["ETag"])
 
     async def _get(self, name: str, seconds: float, condition: dict[str, str]) -> Stored:
         answer = await self._call("get_object", seconds, Key=self._key(name), **condition)

@@ -9,6 +9,7 @@ document that was read during the operation, or written by it.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -54,6 +55,9 @@ _MANY = 200
 """Batches of a document that become JSON in a millisecond or two."""
 _KEPT_BYTES = 32_000_000
 _READ_AGAIN = 3
+_FRESH = dt.timedelta(seconds=2)
+"""How old a copy may be from which a change is made unread. Since an older one, others may have written so much that a
+refusal, which may be that of an attempt made again below, tells nothing."""
 
 
 class Documents:
@@ -69,6 +73,7 @@ class Documents:
         self._clock = clock
         self._finish = finish
         self._kept: OrderedDict[str, Stored] = OrderedDict()
+        self._kept_at: dict[str, dt.datetime] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
@@ -117,7 +122,7 @@ class Documents:
     async def _changed(self, key: WatermarkKey, name: str, change: Change[T]) -> T:
         race: Race[T] = Race(key, self._clock, self._bucket.address.timeout)
         kept = self._kept.get(name)
-        if kept is not None:
+        if kept is not None and abs(self._clock.now() - self._kept_at[name]) < _FRESH:
             guess = await self._guess(key, kept, change)
             if guess is not None and await self._went_in(name, kept, guess, race):
                 return guess.answer
@@ -174,8 +179,9 @@ class Documents:
     def _keep(self, name: str, stored: Stored) -> None:
         self._kept[name] = stored
         self._kept.move_to_end(name)
+        self._kept_at[name] = self._clock.now()
         while len(self._kept) > 1 and sum(len(each.body) for each in self._kept.values()) > _KEPT_BYTES:
-            self._kept.popitem(last=False)
+            self._kept_at.pop(self._kept.popitem(last=False)[0])
 
 
 async def _opened(key: WatermarkKey, base: Stored | None) -> tuple[list[str], str, Document]:

@@ -15,7 +15,10 @@ _ACTIONS = {
     "delete_objects": "s3:DeleteObject",
 }
 _TEMPORARY_CODES = frozenset(
-    {"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "RequestLimitExceeded", "OperationAborted"}
+    {
+        *("SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "RequestLimitExceeded"),
+        *("OperationAborted", "ConditionalRequestConflict"),
+    }
 )
 _EXPIRED_CODES = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"})
 _CREDENTIALS = frozenset(

@@ -20,8 +20,10 @@ __all__ = ["ConditionalStorage", "store_on"]
 class ConditionalStorage(Protocol):
     """Named objects, each with a tag that another write changes.
 
-    The names are ASCII, at most 1,000 characters, with slashes; the bodies are bytes, mostly a few kilobytes. What is
-    written is read by everybody at once. ``OSError``, which includes ``ConnectionError`` and ``TimeoutError``, says
+    The names are ASCII, at most 1,000 characters, with slashes. The bodies are bytes: of a batch, all its items in one,
+    and of a watermark some kilobytes more than what is not finished. A service with a greatest size, as DynamoDB and
+    etcd have, needs a ``max_items`` whose items stay below it, or bodies cut in parts by its methods. What is written
+    is read by everybody at once. ``OSError``, which includes ``ConnectionError`` and ``TimeoutError``, says
     that nobody knows what came of a call: it is made again. Every other error is final, and its text is shown.
     Calls run at the same time, in one event loop, and must not block it.
     """
@@ -31,6 +33,8 @@ class ConditionalStorage(Protocol):
 
     async def write(self, name: str, body: bytes, tag: str | None) -> str | None:
         """Write an object if it still has this tag, or, without a tag, if there is none: one atomic step.
+
+        A tag that the service never gave, of any text, is a condition that is not met.
 
         :return: its new tag, or None when the condition was not met and nothing was changed.
         """
