@@ -104,6 +104,18 @@ def test_what_is_unknown_is_refused_in_a_request_and_ignored_in_an_answer():
         OPERATIONS["load"].decode({"key": {"asset_name": "orders"}, "colour": "red"})
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("0001-01-01T00:00:05+00:01", dt.datetime.min.replace(tzinfo=dt.UTC)),
+        ("9999-12-31T23:59:59-01:00", dt.datetime.max.replace(tzinfo=dt.UTC)),
+    ],
+)
+def test_a_time_beyond_all_that_python_knows_is_the_end_of_it(written, read):
+    """What the description calls a time is one."""
+    assert form_of(dt.datetime).decode(written, "value") == read
+
+
 def test_defaults_are_not_sent():
     """So that what a newer client does not use reaches an older server."""
     watermark = Watermark(key=KEY, cursor=None, version=0, last_seq=0)

@@ -130,11 +130,22 @@ def _decode_time(value: Any, where: str) -> dt.datetime:
     try:
         time = dt.datetime.fromisoformat(value)
         if time.tzinfo is not None:
-            return time.astimezone(dt.UTC)
-    except (TypeError, ValueError, OverflowError):
+            return _in_utc(time)
+    except (TypeError, ValueError):
         pass
     msg = f"{where}={shown(value)} is not a time with its zone, as 2026-01-31T12:00:00+00:00"
     raise MalformedError(msg)
+
+
+_FIRST = dt.datetime.min.replace(tzinfo=dt.UTC)
+_LAST = dt.datetime.max.replace(tzinfo=dt.UTC)
+
+
+def _in_utc(time: dt.datetime) -> dt.datetime:
+    try:
+        return time.astimezone(dt.UTC)
+    except OverflowError:  # by hours before the first or after the last that Python knows: as good as those
+        return _FIRST if time.year == dt.MINYEAR else _LAST
 
 
 def _encode_bytes(value: bytes) -> str:
