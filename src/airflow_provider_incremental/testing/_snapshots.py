@@ -21,6 +21,8 @@ from airflow_provider_incremental.testing._stage import (
     WATCHES,
     appended,
     busy,
+    confirmed,
+    done,
     loaded,
     log_of,
     slice_of,
@@ -66,6 +68,23 @@ class SnapshotTests:
         assert await store.replay(KEY, 1, 9, dead_only=True) == {"load": 1, "mail": 0}
         with pytest.raises(ConflictError):
             await store.commit(watermark, 8, [slice_of(7, 8, ["again"])], NOTHING)
+
+    @pytest.mark.parametrize("page_bytes", [PAGE_BYTES, 1500])
+    async def test_what_was_announced_and_is_not_finished_is_waited_for_after_a_move(
+        self, store: WatermarkStore, peer: WatermarkStore, page_bytes: int
+    ) -> None:
+        """However many pages it took: what was finished stays finished, and the rest is still to be done."""
+        await store.register(KEY, WATCHES)
+        await store.subscribe(ORDERS, "load", "earliest")
+        await confirmed(store, *await log_of(store, 30))
+        last = (await done(store, 10))[-1]
+        pages = await _pages(store, page_bytes)
+        await store.forget(KEY)
+        for page in pages:
+            await peer.restore(page)
+        assert await waiting(peer) == list(range(11, 31))
+        assert await peer.acknowledged(_ONE, "load", last.batch.id)
+        assert await _pages(peer, page_bytes) == pages
 
     async def test_a_batch_that_is_bigger_than_a_page_has_its_own(self, store: WatermarkStore) -> None:
         """No page is so small that nothing would ever fit."""

@@ -204,7 +204,8 @@ def _decode(stored: Stored, *, lenient: bool) -> Document:
 
 
 async def _encoded(document: Document) -> str:
-    many = document.record is not None and len(document.record.log) > _MANY
+    records = [each.record for each in (document, document.draft) if each and each.record]
+    many = any(len(each.log) > _MANY for each in records)
     return await asyncio.to_thread(written_document, document) if many else written_document(document)
 
 

@@ -78,6 +78,7 @@ class ObjectSnapshots(Parts):
                 raise ConflictError(msg)
             await self._add(draft, page, segment)
             document.draft_pages += 1
+            # Nothing of a draft goes into pages: who waits for a batch is only known with the last one.
             if page.next is None:
                 document.draft, document.draft_pages = None, 0
                 document.generation, document.record, document.memory = draft.generation, draft.record, draft.memory
@@ -97,7 +98,6 @@ class ObjectSnapshots(Parts):
         if page.pieces:
             draft.memory, trash = await self._memories.change(draft.folder, draft.memory, dict(page.pieces))
             draft.trash += trash
-        await self._pages.freeze(draft)
 
     async def _require_unknown(self, key: WatermarkKey, page: Snapshot) -> None:
         """Refuse a batch that another watermark has in its document."""

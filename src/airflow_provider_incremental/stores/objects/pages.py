@@ -63,8 +63,9 @@ class Pages:
         most = self._size + min(self._size, _STAY)
         if record is None or len(record.log) <= most:
             return False
-        while len(oldest := await apart(record, settled, record)) > most:
-            chosen = oldest[: self._size]
+        oldest = await apart(record, settled, record)
+        while len(oldest) > most:
+            chosen, oldest = oldest[: self._size], oldest[self._size :]
             rows = [(each, _finished(record, each.batch.seq)) for each in chosen]
             text = await asyncio.to_thread(write_page, rows)
             seqs = [each.batch.seq for each in chosen]
