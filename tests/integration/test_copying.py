@@ -36,6 +36,7 @@ from airflow_provider_incremental.testing.crashing import CrashingStore, Process
 from airflow_provider_incremental.testing.fakes import FakeClock
 from harness.servers import DatabaseServer
 from tests.databases import migrated
+from tests.integration.object_stage import stage_on
 from tests.served import serving
 
 ANNA = Act("anna", "the file is too slow")
@@ -47,6 +48,8 @@ ROUTES = [
     ("memory", "mariadb"),
     ("mariadb", "sqlite"),
     ("api", "memory"),
+    ("sqlite", "objects"),
+    ("objects", "memory"),
 ]
 
 Opening = Callable[[str], Awaitable[WatermarkStore]]
@@ -60,7 +63,11 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def opened(
-    postgres_server: DatabaseServer, mariadb_server: DatabaseServer, clock: FakeClock, tmp_path: Path
+    request: pytest.FixtureRequest,
+    postgres_server: DatabaseServer,
+    mariadb_server: DatabaseServer,
+    clock: FakeClock,
+    tmp_path: Path,
 ) -> AsyncIterator[Opening]:
     """Opens an empty store of a kind."""
     async with contextlib.AsyncExitStack() as closing:
@@ -81,6 +88,9 @@ async def opened(
                 client = api_store(served.url)
                 closing.push_async_callback(client.aclose)
                 return client
+            if kind == "objects":
+                stage = await closing.enter_async_context(stage_on(request.getfixturevalue("s3_server")))
+                return stage.store(clock=clock, page=1)
             if kind == "memory":
                 return MemoryStore(clock=clock)
             if kind == "sqlite":

@@ -9,13 +9,16 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from airflow_provider_incremental.core.copying import contents_of, copy
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.memory import MemoryStore
+from airflow_provider_incremental.stores.objects.address import ObjectAddress
+from airflow_provider_incremental.stores.objects.store import ObjectStore
 from airflow_provider_incremental.stores.sql.store import SqlStore
 from tests.databases import migrated
+from tests.dict_bucket import DictBucket
 from tests.property.upkeep_machine import KEY, UpkeepMachine
 
 
@@ -70,6 +73,28 @@ class BackAndForth(Moving):
         self.folder.cleanup()
 
 
+class ThroughABucket(InMemory):
+    """From memory to object storage and back, each time to a new one; batches are moved out of documents at once."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        super().__init__()
+
+    def another_store(self) -> WatermarkStore:
+        self.made += 1
+        if self.made % 2:
+            return super().another_store()
+        return ObjectStore(address=ObjectAddress(bucket="bucket"), client=DictBucket(), clock=self.clock, page=1)
+
+    @initialize(count=st.integers(1, 4))
+    def begin(self, count: int) -> None:
+        """A watermark of which a batch is finished."""
+        super().begin(count)
+        self.subscribe("load", "earliest")
+        self.claim("load", ordered=False, same=False)
+        self.acknowledge(0)
+
+
 def test_in_memory() -> None:
     """Many histories."""
     run_state_machine_as_test(InMemory, settings=settings(max_examples=60, stateful_step_count=40, deadline=None))
@@ -83,3 +108,11 @@ def test_between_sqlite_and_memory(tmp_path: Path) -> None:
         max_examples=10, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     run_state_machine_as_test(BackAndForth, settings=quick)
+
+
+def test_between_object_storage_and_memory() -> None:
+    """What object storage does not keep of finished work, nobody misses."""
+    quick = settings(
+        max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    run_state_machine_as_test(ThroughABucket, settings=quick)

@@ -16,6 +16,7 @@ from airflow_provider_incremental.core.snapshot import (
     FIRST,
     PAGE_BYTES,
     SECTIONS,
+    BatchWork,
     LoggedBatch,
     Place,
     Section,
@@ -40,7 +41,8 @@ _WORK = Place(section="work")
 class Contents:
     """What a store has of a watermark: how much of it, and a digest by which two stores are compared.
 
-    The digest is a sum over all parts, so that neither their order nor their pages matter.
+    The digest is a sum over all parts, so that neither their order nor their pages matter. Of work that is finished, it
+    has what every store keeps.
     """
 
     watermark: Watermark
@@ -56,7 +58,7 @@ class Contents:
         self._add("pieces", page.pieces.items())
         self._add("batches", map(_facts, page.batches))
         self._add("consumers", map(astuple, page.consumers))
-        self._add("work", map(astuple, page.work))
+        self._add("work", map(_deed, page.work))
 
     def _add(self, section: Section | None, parts: Iterable[Any]) -> None:
         for part in parts:
@@ -183,3 +185,10 @@ def _facts(each: LoggedBatch) -> tuple[Any, ...]:
     batch = each.batch
     listed = (batch.seq, batch.id, batch.kind, batch.low, batch.high, batch.count, batch.committed_at)
     return (*listed, batch.announced_at, batch.items, b"".join(each.fingerprints))
+
+
+def _deed(work: BatchWork) -> tuple[Any, ...]:
+    # Of what is finished, a store need not keep more: nobody asks any more whose lease it was, and until when.
+    if work.state == "acknowledged":
+        return (work.consumer, work.seq, work.state, work.attempt)
+    return astuple(work)
