@@ -76,6 +76,16 @@ class UpkeepTests:
         await done(store, 3)
         assert (await status_of(store)).done_seq == 6
 
+    async def test_a_replay_before_the_start_gives_nothing_else_that_was_before_it(self, store: WatermarkStore) -> None:
+        """Of a long log, a consumer gets the one batch that was asked for, now and whatever is asked later."""
+        await confirmed(store, *await log_of(store, 12))
+        await store.subscribe(ORDERS, "load", "latest")
+        assert await store.replay(KEY, 1, 1, consumer="load") == {"load": 1}
+        assert await waiting(store) == [1]
+        await store.subscribe(ORDERS, "mail", "earliest")
+        assert await waiting(store) == [1]
+        assert await waiting(store, "mail") == list(range(1, 13))
+
     async def test_what_is_held_is_not_replayed(self, store: WatermarkStore) -> None:
         """Its holder has it; it finishes once."""
         await log_of(store, 1)

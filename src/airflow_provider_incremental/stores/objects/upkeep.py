@@ -52,7 +52,10 @@ class ObjectUpkeep(Parts):
             if record is None:
                 return {}
             if not dead_only:  # what is dead is never in a page
-                await self._pages.thaw(document, lambda page: page.first <= last_seq and page.last >= first_seq)
+                # What was before a start is marked as such when the start goes back: that may be far behind the range.
+                meant = [known.start_seq for name, known in record.consumers.items() if consumer in (None, name)]
+                last = max(last_seq, *meant) if meant else last_seq
+                await self._pages.thaw(document, lambda page: page.first <= last and page.last >= first_seq)
             given = _changes.replay(record, first_seq, last_seq, consumer, now, dead_only=dead_only)
             document.note("replay", replayed(first_seq, last_seq, given, dead_only=dead_only), act, now)
             return given
