@@ -14,6 +14,7 @@ from airflow_provider_incremental.testing._stage import (
     ORDERS,
     WATCHES,
     appended,
+    confirmed,
     done,
     log_of,
     seqs,
@@ -52,6 +53,15 @@ class ConsumerTests:
         named = [batches[2].id, batches[1].id, "0" * 32]
         await store.subscribe(ORDERS, "load", "latest", named)
         assert seqs(await store.pending(ORDERS, "load")) == [2, 3, 4]
+
+    async def test_what_followed_the_batch_that_started_the_run_is_wanted_too(self, store: WatermarkStore) -> None:
+        """Also what everybody else has finished: from the oldest named batch on, all that is in the log."""
+        batches = await log_of(store, 12)
+        await confirmed(store, *batches)
+        await store.subscribe(ORDERS, "mail", "earliest")
+        await done(store, 12, "mail")
+        await store.subscribe(ORDERS, "load", "latest", [batches[5].id, batches[1].id])
+        assert seqs(await store.pending(ORDERS, "load")) == list(range(2, 13))
 
     async def test_named_batches_count_on_their_own_watermark(self, store: WatermarkStore) -> None:
         """What an event names of one watermark does not change where the consumer begins on another."""

@@ -13,7 +13,7 @@ from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.upkeep import ConsumerStatus, DeadBatch
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores import _changes
-from airflow_provider_incremental.stores._memory_state import Record, lost
+from airflow_provider_incremental.stores._memory_state import Record, first_seq, lost
 from airflow_provider_incremental.stores.objects.bucket import MissingObjectError
 from airflow_provider_incremental.stores.objects.document import Document, Located, apart, located
 from airflow_provider_incremental.stores.objects.parts import Parts, records_of
@@ -37,6 +37,8 @@ class ObjectConsumers(Parts):
                 await self._pages.thaw(document, lambda _: True)
             elif consumer not in record.consumers:
                 await self._pages.thaw_those(document, named)
+                first = first_seq(record, start, named)
+                await self._pages.thaw(document, lambda page: page.last >= first)
             _changes.subscribe(record, consumer, start, named, self._clock.now())
             return True
 
