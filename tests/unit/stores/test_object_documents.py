@@ -190,6 +190,43 @@ async def test_a_claim_that_was_lost_long_ago_is_still_lost():
     assert await place.store.acknowledged(ORDERS, "load", batch.id)
 
 
+class Crowded(DictBucket):
+    """Whoever reads items comes too late: twice others take the batch first, then its items are not there for once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.rival: ObjectStore | None = None
+
+    async def get_object(self, **given: Any) -> dict[str, Any]:
+        """Let the others be first."""
+        if "/s-" in given["Key"] and self.rival is not None:
+            self.reads += 1
+            if self.reads <= 2:
+                rival, self.rival = self.rival, None
+                assert await rival.claim(ORDERS, "load", f"rival {self.reads}", 60)
+                self.rival = rival
+            elif self.reads == 3:
+                given["Key"] += "-gone"
+        return await super().get_object(**given)
+
+
+async def test_lost_races_do_not_count_as_missing_items():
+    """Who was late twice and then finds items gone looks again, as who was not late does."""
+    place, bucket = Place(), Crowded()
+    place.bucket = bucket
+    place.store, rival = place.opened(), place.opened()
+    place.store.bucket.pause = lambda _: 0.0
+    watermark = await place.store.register(KEY, WATCHES)
+    await place.store.subscribe(ORDERS, "load", "earliest")
+    new = [NewBatch(low=None, high=1, items=[number], count=1) for number in range(3)]
+    await place.store.commit(watermark, 1, new, NOTHING)
+    bucket.rival = rival
+    claim = await place.store.claim(ORDERS, "load", "slow", 60)
+    assert claim is not None
+    assert (claim.batch.seq, bucket.reads) == (3, 4)
+
+
 async def test_what_is_forgotten_leaves_its_journal():
     """Everything else is deleted at once; a new watermark of the name begins with nothing."""
     place = Place(page=1)

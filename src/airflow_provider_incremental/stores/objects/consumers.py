@@ -20,6 +20,9 @@ from airflow_provider_incremental.stores.objects.parts import Parts, records_of
 
 __all__ = ["ObjectConsumers"]
 
+_MISSING = 2
+"""Times that a batch's items may be gone since its document was read, before something is wrong."""
+
 
 class ObjectConsumers(Parts):
     """What consumers do; see :class:`core.store.WatermarkStore` for each operation."""
@@ -56,7 +59,7 @@ class ObjectConsumers(Parts):
         ordered: bool = False,
     ) -> Claim | None:
         """Take the oldest batch that the consumer has not finished and nobody holds, with its items; or None."""
-        patient_for, attempt = self.bucket.address.timeout, 0
+        patient_for, attempt, missing = self.bucket.address.timeout, 0, 0
         deadline = asyncio.get_running_loop().time() + patient_for
         while True:
             documents = {each.key: each for each in await self._there(selector)}
@@ -69,7 +72,8 @@ class ObjectConsumers(Parts):
                 # Before it is taken: what cannot be read costs no attempt.
                 items = await self._segments.items(documents[chosen.batch.key].folder, chosen)
             except MissingObjectError:
-                if late or attempt > 1:
+                missing += 1
+                if late or missing > _MISSING:
                     raise
             else:
                 claim = await self._taken(chosen, consumer, holder, lease, items, ordered=ordered)
