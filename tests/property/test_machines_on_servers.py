@@ -69,7 +69,7 @@ def on_objects(request: pytest.FixtureRequest) -> Opens:
     server = request.getfixturevalue("s3_server")
 
     async def opens(stage: AsyncExitStack, clock: Clock) -> WatermarkStore:
-        return (await stage.enter_async_context(stage_on(server))).store(clock=clock)
+        return (await stage.enter_async_context(stage_on(server))).store(clock=clock, page=1)
 
     return opens
 
