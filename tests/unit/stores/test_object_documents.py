@@ -18,7 +18,6 @@ from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.upkeep import Act
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
 from airflow_provider_incremental.stores.objects.address import ObjectAddress
-from airflow_provider_incremental.stores.objects.server_clock import ServerClock
 from airflow_provider_incremental.stores.objects.store import ObjectStore
 from airflow_provider_incremental.testing.fakes import FakeClock
 from tests.dict_bucket import DictBucket, answered
@@ -298,16 +297,3 @@ async def test_what_a_newer_release_wrote_is_left_alone():
     put(text.replace('"format":1', '"format":2'), '"b"')
     with pytest.raises(StoreError, match=r"format is 2.*upgrade"):
         await place.opened().load(KEY)
-
-
-@pytest.mark.parametrize(("date", "shift"), [(0, 0), (90, 90), (-90, -89)])
-def test_the_services_clock_counts(date: int, shift: int):
-    """A clock that fits into the dates of the answers is left alone; another one is moved as far as they show."""
-    clock = ServerClock()
-    began = clock.local().replace(microsecond=0)
-    written = (began + dt.timedelta(seconds=date)).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    clock.learn({"ResponseMetadata": {"HTTPHeaders": {"date": written}}}, began)
-    assert abs((clock.now() - clock.local()).total_seconds() - shift) <= 1.1
-    clock.learn({"ResponseMetadata": {"HTTPHeaders": {"date": "yesterday"}}}, began)
-    clock.learn(None, began)
-    assert abs((clock.now() - clock.local()).total_seconds() - shift) <= 1.1
