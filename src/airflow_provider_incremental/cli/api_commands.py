@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_incremental.cli.arguments import add_command, add_output, count, several
+from airflow_provider_incremental.cli.arguments import add_command, add_output, count, port, several, span
 
 __all__ = ["add_api"]
 
@@ -33,15 +33,15 @@ def _add_server(commands: Any) -> None:
     command.set_defaults(action=_SERVER)
     command.add_argument("--tokens", required=True, type=Path, metavar="FILE", help="who may call: see api-token")
     command.add_argument("--host", default="127.0.0.1", metavar="HOST", help="default: 127.0.0.1")
-    command.add_argument("--port", type=int, default=8788, metavar="PORT", help="default: 8788")
+    command.add_argument("--port", type=port, default=8788, metavar="PORT", help="default: 8788")
     command.add_argument("--tls-cert", type=Path, metavar="FILE", help="the certificate, with those above it (PEM)")
     command.add_argument("--tls-key", type=Path, metavar="FILE", help="its key (PEM)")
     command.add_argument(
         "--plain-http", action="store_true", help="also on other hosts than this one without TLS: behind a proxy only"
     )
-    command.add_argument("--max-request-mb", type=int, default=64, metavar="MB", help="default: 64")
+    command.add_argument("--max-request-mb", type=span, default=64, metavar="MB", help="default: 64")
     command.add_argument(
-        "--max-requests-per-second", type=float, default=1000, metavar="N", help="of each name of tokens; default: 1000"
+        "--max-requests-per-second", type=span, default=1000, metavar="N", help="of each name of tokens; default: 1000"
     )
 
 
@@ -63,12 +63,12 @@ def _add_token(commands: Any) -> None:
     command.add_argument(
         "--namespace", action="append", metavar="NAME", help="only watermarks of this one (several times for several)"
     )
-    command.add_argument("--days", type=float, metavar="N", help="for how long it is good; default: for ever")
+    command.add_argument("--days", type=span, metavar="N", help="for how long it is good; default: for ever")
     command.add_argument(
         "--vouches", action="store_true", help="its holder is trusted to name the person who acts, as a console is"
     )
     command.add_argument(
-        "--retire-in", type=float, metavar="HOURS", help="let the other tokens of this name end so many hours from now"
+        "--retire-in", type=span, metavar="HOURS", help="let the other tokens of this name end so many hours from now"
     )
     command.add_argument("--revoke", action="store_true", help="add none, and take out all tokens of this name at once")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from typing import Any
 
@@ -15,14 +16,17 @@ __all__ = [
     "add_watermark",
     "add_wide",
     "count",
+    "port",
     "settle_copy",
     "settle_position",
     "settle_replay",
     "settle_watermark",
     "several",
+    "span",
 ]
 
 _ACTIONS = "airflow_provider_incremental.cli"
+_LAST_PORT = 65535
 _STORE = (
     "the store, when it is not the one of [incremental] store: conn: and the id of an Airflow connection, or a URL "
     "(mind that others on this machine can see a password that is given here)"
@@ -140,6 +144,24 @@ def count(text: str) -> int:
     number = int(text)
     if number < 0:
         raise ValueError(text)
+    return number
+
+
+def port(text: str) -> int:
+    """Read the number of a port."""
+    if not text.isdecimal() or not 0 < int(text) <= _LAST_PORT:
+        raise ArgumentTypeError(f"{text!r} is not a port: 1 to {_LAST_PORT}")
+    return int(text)
+
+
+def span(text: str) -> float:
+    """Read how long or how much, which is more than nothing."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise ArgumentTypeError(f"{text!r} is not a number above 0")
     return number
 
 

@@ -20,6 +20,7 @@ from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.api.address import SCHEMES
 from airflow_provider_incremental.stores.memory import MemoryStore
+from airflow_provider_incremental.stores.sql.engine import is_database
 from airflow_provider_incremental.stores.sql.store import SqlStore
 
 __all__ = ["GROUP", "acquire", "has_tables", "make_store", "release", "shared_store"]
@@ -41,13 +42,14 @@ def make_store(url: str) -> WatermarkStore:
     :raises ConfigurationError: for a scheme that no store has, or whose package cannot be loaded.
     """
     scheme = _scheme(url)
-    return (_BACKENDS.get(scheme) or _brought_by_others(scheme) or _sql_store)(url)
+    ours = _sql_store if is_database(scheme) else _BACKENDS.get(scheme)
+    return (ours or _brought_by_others(scheme) or _sql_store)(url)
 
 
 def has_tables(url: str) -> bool:
     """Whether the store of an address is a database, whose tables have to be made."""
     scheme = _scheme(url)
-    return scheme not in _BACKENDS and scheme not in entry_points(group=GROUP).names
+    return is_database(scheme) or (scheme not in _BACKENDS and scheme not in entry_points(group=GROUP).names)
 
 
 def acquire(url: str) -> WatermarkStore:
@@ -146,11 +148,15 @@ def _scheme(url: str) -> str:
 
 
 def _brought_by_others(scheme: str) -> Callable[[str], WatermarkStore] | None:
-    for entry in entry_points(group=GROUP, name=scheme):
+    found = {entry.value: entry for entry in entry_points(group=GROUP, name=scheme)}
+    if len(found) > 1:
+        msg = f"the store of {scheme}:// is brought by {' and by '.join(sorted(found))}; uninstall all but one"
+        raise ConfigurationError(msg)
+    for value, entry in found.items():
         try:
             make: Callable[[str], WatermarkStore] = entry.load()
         except Exception as error:  # whatever the package's modules do when they are loaded
-            msg = f"the store of {scheme}:// is brought by {entry.value}, which cannot be loaded: {describe(error)}"
+            msg = f"the store of {scheme}:// is brought by {value}, which cannot be loaded: {describe(error)}"
             raise ConfigurationError(msg) from error
         return make
     return None

@@ -74,6 +74,40 @@ def test_tokens_are_retired_and_revoked_by_name(run, tokens):
     assert [each["name"] for each in entries(tokens)] == ["worker"]
 
 
+@pytest.mark.parametrize("wrong", [["--days=-1"], ["--days=never"], ["--retire-in=-5"], ["--days=inf"]])
+def test_a_token_for_less_than_no_time_is_not_made(run, tokens, wrong):
+    """It would be dead when it is printed."""
+    with pytest.raises(SystemExit):
+        run("api-token", str(tokens), "--name", "x", "--scope", "read", *wrong)
+    assert not tokens.exists()
+
+
+def test_a_name_without_tokens_is_not_revoked(run, tokens):
+    """A slip of the pen does not pass for a revocation: the names that there are are told."""
+    run("api-token", str(tokens), "--name", "worker", "--scope", "read")
+    refused = run("api-token", str(tokens), "--name", "werker", "--revoke")
+    assert refused.code == 1
+    assert "no token of werker; nothing was changed. There are tokens of: worker" in refused.err
+    assert len(entries(tokens)) == 1
+
+
+@pytest.mark.parametrize("port", ["99999", "0", "http"])
+def test_a_port_that_is_none_is_refused(run, tokens, port, capsys):
+    """Before anything is opened."""
+    with pytest.raises(SystemExit):
+        run("api-server", "--tokens", str(tokens), "--port", port)
+    assert "is not a port: 1 to 65535" in capsys.readouterr().err
+
+
+def test_a_certificate_that_is_not_there_is_named(run, tokens, tmp_path):
+    """With the options that named it."""
+    run("api-token", str(tokens), "--name", "worker", "--scope", "read")
+    given = ("--tls-cert", str(tmp_path / "no.pem"), "--tls-key", str(tmp_path / "no.key"))
+    refused = run("api-server", "--tokens", str(tokens), *given)
+    assert refused.code == 1
+    assert f"--tls-cert {tmp_path}/no.pem and --tls-key {tmp_path}/no.key cannot be used" in refused.err
+
+
 def test_a_token_that_allows_nothing_is_not_made(run, tokens):
     """A scope has to be named."""
     refused = run("api-token", str(tokens), "--name", "x")

@@ -67,6 +67,21 @@ async def test_a_package_cannot_take_our_schemes(tmp_path: Path, monkeypatch: py
     assert await make_store("memory://").identity() != "memory://"
 
 
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql", "sqlite"])
+def test_a_package_cannot_take_our_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    """Nobody else is given an address with a password in it."""
+    bring(tmp_path, monkeypatch, scheme, "brought:make")
+    assert isinstance(make_store(f"{scheme}:////tmp/nowhere.db" if scheme == "sqlite" else f"{scheme}://h/d"), SqlStore)
+    assert registry.has_tables(f"{scheme}://h/d")
+
+
+def test_two_packages_for_one_scheme_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is taken by chance."""
+    bring(tmp_path, monkeypatch, "s3", "brought:make")
+    with pytest.raises(ConfigurationError, match=r"s3:// is brought by .*object_storage.* and by brought:make"):
+        make_store("s3://bucket")
+
+
 def test_a_package_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says which scheme and which module."""
     bring(tmp_path, monkeypatch, "ledger", "not_there:make")

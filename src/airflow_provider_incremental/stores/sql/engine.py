@@ -16,7 +16,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.stores.sql.driver_arguments import SETTING, mysql_arguments, postgresql_arguments
 
-__all__ = ["SETTING", "create_engine", "shown", "store_url"]
+__all__ = ["SETTING", "create_engine", "is_database", "shown", "store_url"]
 
 _DRIVERS = {
     "postgresql": ("postgresql+asyncpg", {"asyncpg", "psycopg2", "psycopg"}),
@@ -34,6 +34,11 @@ RECYCLE = 1800
 """Seconds after which a connection is made anew: some networks drop what is older."""
 BUSY_TIMEOUT = 30.0
 """Seconds that a writer waits for SQLite's one write lock."""
+
+
+def is_database(scheme: str) -> bool:
+    """Whether an address with this scheme is one of a database, with a driver's name in it or without."""
+    return scheme.lower().partition("+")[0] in _DRIVERS
 
 
 def store_url(url: str) -> URL:

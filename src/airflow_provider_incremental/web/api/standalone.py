@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import ssl
 from argparse import Namespace
 
 import uvicorn
@@ -39,7 +40,9 @@ def serve(given: Namespace) -> str:
     if url.partition("://")[0].lower() in SCHEMES:
         msg = "the store of an api-server is itself an API; give --store, or set [incremental] store here to a database"
         raise ConfigurationError(msg)
-    limits = Limits(request_bytes=given.max_request_mb * _MEGABYTE, requests_per_second=given.max_requests_per_second)
+    limits = Limits(
+        request_bytes=int(given.max_request_mb * _MEGABYTE), requests_per_second=given.max_requests_per_second
+    )
     asyncio.run(_serve(given, url, auth, limits))
     return "stopped"
 
@@ -75,6 +78,12 @@ def _require_tls(given: Namespace) -> None:
     if (given.tls_cert is None) != (given.tls_key is None):
         msg = "give --tls-cert and --tls-key together"
         raise ConfigurationError(msg)
+    if given.tls_cert is not None:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(given.tls_cert, given.tls_key)
+        except OSError as error:  # which an error of SSL is too
+            msg = f"--tls-cert {given.tls_cert} and --tls-key {given.tls_key} cannot be used: {error}"
+            raise ConfigurationError(msg) from error
     if given.tls_cert is None and not given.plain_http and not _is_this_machine(given.host):
         msg = (
             f"--host {given.host} would send tokens over the network in the clear: give --tls-cert and --tls-key, or "

@@ -30,6 +30,10 @@ def change(given: Namespace) -> str:
         entries = _entries(given.file)
         others = [entry for entry in entries if entry["name"] != given.name]
         if given.revoke:
+            if len(others) == len(entries):
+                names = ", ".join(sorted({entry["name"] for entry in entries})) or "none"
+                msg = f"{given.file} has no token of {given.name}; nothing was changed. There are tokens of: {names}"
+                raise ConfigurationError(msg)
             _write(given.file, others)
             return f"{given.file}: {len(entries) - len(others)} tokens of {given.name} are not known any more"
         if not given.scope:

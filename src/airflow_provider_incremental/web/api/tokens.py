@@ -116,8 +116,7 @@ class TokenAuth:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         found = self._known().get(_hash(token.strip())) if kind.lower() == "bearer" else None
         if found is None or (found.expires is not None and found.expires <= self._clock.now()):
-            reason = "the token has expired" if found else "give a token: Authorization: Bearer ..."
-            raise HTTPException(401, reason, {"WWW-Authenticate": "Bearer"})
+            raise HTTPException(401, _refusal(token, found), {"WWW-Authenticate": "Bearer"})
         return Caller(
             name=found.name, allows=found.scopes.__contains__, namespaces=found.namespaces, vouches=found.vouches
         )
@@ -169,3 +168,11 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     except OSError:
         return (0, 0, 0)
     return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _refusal(token: str, found: Token | None) -> str:
+    if found is not None:
+        return "the token has expired"
+    if token:
+        return "this token is not known here, or was taken out"
+    return "no token was sent; send it in the header Authorization, after the word Bearer"
