@@ -16,7 +16,7 @@ from airflow_provider_incremental.testing.fakes import FakeClock
 from tests.integration.sql_faults import longest_gap
 from tests.integration.sql_stage import NOON, Database, make_orders, order
 from tests.integration.sql_watching import KEY, Start
-from tests.property.test_removals_machine import Pieces
+from tests.property.removals_machine import Pieces
 
 
 async def test_a_row_that_is_deleted_is_removed_once(watched: Database, watching: Start) -> None:

@@ -15,7 +15,7 @@ from airflow_provider_incremental.sources.sql_key_reader import Key
 from airflow_provider_incremental.sources.sql_removals import Removals
 from airflow_provider_incremental.testing.fakes import FakeClock
 
-__all__ = ["RemovalsMachine", "Table"]
+__all__ = ["Pieces", "RemovalsMachine", "Table"]
 
 NUMBERS = st.integers(0, 12)
 ACTS = st.lists(st.tuples(st.sampled_from(["insert", "delete", "delete"]), NUMBERS), max_size=6)

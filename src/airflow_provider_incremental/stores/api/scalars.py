@@ -189,7 +189,7 @@ def _name_form(longest: int) -> Form:
         "type": "string",
         "minLength": 1,
         "maxLength": longest,
-        "pattern": r"^[^\s\x00\x1c-\x1f]([^\x00]*[^\s\x00\x1c-\x1f])?$",
+        "pattern": r"^[^\s\x00\x1c-\x1f\x85]([^\x00]*[^\s\x00\x1c-\x1f\x85])?$",
     }
     return Form(schema, lambda value: value, decode)
 
