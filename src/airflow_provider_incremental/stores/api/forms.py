@@ -195,7 +195,7 @@ def _same(value: Any, default: Any) -> bool:
     return value is default or (type(value) is type(default) and bool(value == default))
 
 
-_NAME = {"minLength": 1, "pattern": r"^[^\x00]*[^\s\x00\x1c-\x1f][^\x00]*$"}
+_NAME = {"minLength": 1, "pattern": r"^[^\x00]*[^\s\x00\x1c-\x1f\x85][^\x00]*$"}
 _LIMITS: dict[str, dict[str, dict[str, Any]]] = {
     "WatermarkKey": {
         "asset_name": _NAME | {"maxLength": 1500},
