@@ -17,7 +17,7 @@ from harness.environment import scrub
 from harness.processes import free_ports, serving
 from tests.served import Tokens
 
-EXAMPLES = 15
+EXAMPLES = 25
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def server(postgres_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         yield f"http://127.0.0.1:{port}/v1/openapi.json", token
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(280)
 def test_the_server_keeps_to_its_description(server: tuple[str, str], tmp_path: Path) -> None:
     """All checks of schemathesis on every operation: statuses, content types, bodies, good and bad arguments."""
     url, token = server

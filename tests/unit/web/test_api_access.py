@@ -57,6 +57,9 @@ async def test_who_is_not_known_gets_401_and_changes_nothing(served, store, stra
     answer = await stranger.client.post("/v1/forget", json=FORGET, headers=headers)
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert answer.headers["content-type"] == "application/problem+json"
+    sent = authorization.startswith("Bearer ")
+    says = "this token is not known here" if sent else "send it in the header Authorization, after the word Bearer"
+    assert says in answer.json()["detail"]
     assert await store.load(KEY) is not None
 
 
@@ -148,6 +151,8 @@ async def test_tokens_are_replaced_without_a_pause(served, stranger):
     new = served.tokens.add("client")
     assert [(await stranger.post("load", LOAD, token=each)).status_code for each in (old, new)] == [401, 200]
     served.tokens.path.write_text("{half a fi")
+    assert [(await stranger.post("load", LOAD, token=each)).status_code for each in (old, new)] == [401, 200]
+    served.tokens.path.unlink()
     assert [(await stranger.post("load", LOAD, token=each)).status_code for each in (old, new)] == [401, 200]
     served.tokens.path.write_text('{"tokens": []}')
     assert (await stranger.post("load", LOAD, token=new)).status_code == 401

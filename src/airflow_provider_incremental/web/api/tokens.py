@@ -113,8 +113,9 @@ class TokenAuth:
 
         :raises HTTPException: 401 when its token is missing, unknown or expired.
         """
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        found = self._known().get(_hash(token.strip())) if kind.lower() == "bearer" else None
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        token = given.strip() if kind.lower() == "bearer" else ""
+        found = self._known().get(_hash(token)) if token else None
         if found is None or (found.expires is not None and found.expires <= self._clock.now()):
             raise HTTPException(401, _refusal(token, found), {"WWW-Authenticate": "Bearer"})
         return Caller(
