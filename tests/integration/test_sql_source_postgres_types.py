@@ -28,6 +28,9 @@ EXACT = {
     "bigint": "9223372036854775807::bigint",
     "boolean": "true",
     "numeric": "12345678901234567890.12345678901234567890::numeric",
+    "places": "1.50::numeric(12,2)",
+    "tiny": "1e-16383::numeric",
+    "amounts": "array[[1.50, NULL], ['NaN', '-Infinity']]::numeric[]",
     "nan": "'NaN'::numeric",
     "infinite": "'-Infinity'::numeric",
     "double": "0.1::float8",
@@ -85,6 +88,8 @@ async def test_every_type_comes_as_itself_or_as_the_text_that_the_server_writes(
 
 def _check_exact(item: dict[str, Any]) -> None:
     assert item["numeric"] == Decimal("12345678901234567890.12345678901234567890")
+    assert (str(item["places"]), item["tiny"]) == ("1.50", Decimal("1e-16383"))
+    assert repr(item["amounts"]) == repr([[Decimal("1.50"), None], [Decimal("NaN"), Decimal("-Infinity")]])
     assert item["nan"].is_nan()
     assert item["double_nan"] != item["double_nan"]
     assert item["infinite"] == Decimal("-Infinity")
