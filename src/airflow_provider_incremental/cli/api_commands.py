@@ -87,8 +87,9 @@ def _add_bench(commands: Any) -> None:
     beside = command.add_mutually_exclusive_group()
     beside.add_argument(
         "--mode",
-        choices=("direct", "api"),
-        help="direct: the database alone; api: an API server that is started for it, beside the database itself",
+        choices=("direct", "api", "asset-state"),
+        help="direct: the database alone; api: an API server that is started for it, beside the database itself; "
+        "asset-state: says why Airflow's asset state store is none for watermarks",
     )
     beside.add_argument("--against", metavar="STORE", help="beside another store: see --store")
     command.add_argument("--repeat", type=several, default=20, metavar="N", help="cycles; default: 20, at least 2")

@@ -46,7 +46,7 @@ def add_command(
     )
     if store:
         command.add_argument("--store", metavar="STORE", help=_STORE)
-    command.set_defaults(action=f"{_ACTIONS}.{action}", usage=command)
+    command.set_defaults(action=f"{_ACTIONS}.{action}", usage=command, last_word=None)
     return command
 
 

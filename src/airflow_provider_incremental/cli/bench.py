@@ -7,6 +7,7 @@ poll waits as a listing of five pages of 50 ms does.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 import uuid
 from argparse import Namespace
@@ -77,34 +78,44 @@ async def cycle(store: WatermarkStore, key: WatermarkKey, poll: Poll) -> float:
     return time.perf_counter() - began
 
 
-def run(given: Namespace) -> str:
-    """Time cycles on one store or two in turns, and return the figures."""
-    rows = asyncio.run(_measured(given))
+def run(given: Namespace) -> tuple[str, int]:
+    """Time cycles on one store or two in turns, and return the figures; 1 when it left a watermark behind."""
+    rows, left = asyncio.run(_measured(given))
+    for each in left:
+        print(each, file=sys.stderr)
+    return _shown(given, rows), 1 if left else 0
+
+
+def _shown(given: Namespace, rows: list[dict[str, object]]) -> str:
     if given.output == "json":
         return as_json(rows)
     names = ("store", "items", "cycle", "p50_ms", "p95_ms", "p99_ms", "cycles_per_s", "overhead_pct")
     return table(names, [[row.get(name, "") for name in names] for row in rows], wide=True)
 
 
-async def _measured(given: Namespace) -> list[dict[str, object]]:
+async def _measured(given: Namespace) -> tuple[list[dict[str, object]], list[str]]:
+    """Return the figures, and what is to be said of watermarks that could not be deleted."""
     async with AsyncExitStack() as opening:
         urls = await _urls(given, opening)
         stores = [await opening.enter_async_context(opened(url)) for url in urls]
         rows: list[dict[str, object]] = []
+        left: list[str] = []
         for items in _ITEMS if given.items is None else (given.items,):
             for name, pages in (("whole", _PAGES), ("operations", ())):
-                times = await _in_turns(stores, given.repeat, finding(items, pages))
+                times = await _in_turns(stores, given.repeat, finding(items, pages), left)
                 rows += [
                     {"store": repr(store), "items": items, "cycle": name} | _figures(each, times[-1])
                     for store, each in zip(stores, times, strict=True)
                 ]
-        return rows
+        return rows, left
 
 
 async def _urls(given: Namespace, opening: AsyncExitStack) -> list[str]:
     """Return the stores that are measured; the overhead is that against the last one."""
     # In a thread: a connection is looked up as outside of an event loop.
     url = await asyncio.to_thread(url_of, given.store)
+    if given.mode == "asset-state":
+        return [f"{given.mode}:", url]
     if given.mode is None:
         return [url] if given.against is None else [url, await asyncio.to_thread(url_of, given.against)]
     if url.partition("://")[0].lower() in SCHEMES:
@@ -113,7 +124,7 @@ async def _urls(given: Namespace, opening: AsyncExitStack) -> list[str]:
     return [url] if given.mode == "direct" else [await opening.enter_async_context(api_over(url)), url]
 
 
-async def _in_turns(stores: list[WatermarkStore], repeat: int, poll: Poll) -> list[list[float]]:
+async def _in_turns(stores: list[WatermarkStore], repeat: int, poll: Poll, left: list[str]) -> list[list[float]]:
     """Time cycles on each store in short rounds, so that whatever else the machine does meets all of them."""
     keys = [WatermarkKey("airflow-incremental bench", "default", uuid.uuid4().hex) for _ in stores]
     for store, key in zip(stores, keys, strict=True):
@@ -125,16 +136,20 @@ async def _in_turns(stores: list[WatermarkStore], repeat: int, poll: Poll) -> li
         for each, store, key in zip(times, stores, keys, strict=True):
             each += [await cycle(store, key, poll) for _ in range(min(_ROUND, repeat - done))]
     for store, key in zip(stores, keys, strict=True):
-        await _forget(store, key)
+        left += filter(None, [await _forget(store, key)])
     return times
 
 
-async def _forget(store: WatermarkStore, key: WatermarkKey) -> None:
+async def _forget(store: WatermarkStore, key: WatermarkKey) -> str | None:
+    """Delete the watermark of a benchmark; return what is to be said when that is not possible."""
     try:
         await store.forget(key)
     except StoreError as error:
-        msg = f"the benchmark ended, but its watermark {key} could not be deleted: {error}"
-        raise StoreError(msg) from error
+        return (
+            f"the watermark of this benchmark, {key}, could not be deleted from {store!r}: {error}. Somebody with the "
+            f"scope admin can: airflow-incremental forget '{key}'"
+        )
+    return None
 
 
 def _figures(times: list[float], base: list[float]) -> dict[str, object]:

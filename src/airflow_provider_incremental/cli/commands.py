@@ -27,7 +27,12 @@ __all__ = ["parse", "parser"]
 
 def parse(arguments: Sequence[str] | None = None) -> Namespace:
     """Return the arguments, with ``action`` as ``module:function``; exits with 2 and a message on wrong usage."""
-    given = parser().parse_args(arguments)
+    given, words = parser().parse_known_args(arguments)
+    # argparse takes an optional word for missing when an option stands before it.
+    if len(words) == 1 and not words[0].startswith("-") and getattr(given, given.last_word or "", "") is None:
+        setattr(given, given.last_word, words.pop())
+    if words:
+        given.usage.error(f"unrecognized arguments: {' '.join(words)}")
     if hasattr(given, "settle"):
         given.settle(given)
     return given
@@ -137,7 +142,7 @@ def _add_set(commands: Any) -> None:
     add_force(command)
     add_act(command)
     add_output(command)
-    command.set_defaults(settle=settle_position)
+    command.set_defaults(settle=settle_position, last_word="value")
 
 
 def _add_rewind(commands: Any) -> None:
@@ -174,6 +179,7 @@ def _add_preflight(commands: Any) -> None:
     )
     command.add_argument("conn_id", metavar="CONN_ID", help="the Airflow connection of the database")
     command.add_argument("table", nargs="?", metavar="TABLE", help="the table, or schema.table")
+    command.set_defaults(last_word="table")
     command.add_argument("--sql", metavar="QUERY", help="a query in place of TABLE")
     command.add_argument("--cursor", nargs="+", required=True, metavar="COLUMN", help="the columns that give the order")
     command.add_argument("--where", metavar="CONDITION", help="a condition that the rows meet, as for the trigger")

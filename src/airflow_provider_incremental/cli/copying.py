@@ -38,8 +38,9 @@ _REMEDIES = {
         "What changed meanwhile is copied, but not as it is here now: stop its triggers and tasks, delete it there "
         "(airflow-incremental forget WATERMARK --store STORE) and copy again"
     ),
-    "copied": "Set [incremental] store to the new store for every process before you start triggers and tasks again.",
 }
+_SWITCH = "Set [incremental] store to the new store for every process before you start triggers and tasks again."
+_STAY = "Do not set [incremental] store to the new store before all of them are there."
 
 
 def run(given: Namespace) -> tuple[str, int]:
@@ -54,6 +55,8 @@ def run(given: Namespace) -> tuple[str, int]:
     summary = ", ".join(f"{count} {result}" for result, count in counts.items())
     advice = [f"{each.key}: {each.reason}" for each in outcomes if each.reason]
     advice += [_REMEDIES[result] for result in counts if result in _REMEDIES]
+    if "copied" in counts:
+        advice.append(_SWITCH if not status else _STAY)
     return "\n".join([_table(outcomes, wide=given.wide), "", f"{summary}.", *advice]), status
 
 
@@ -72,6 +75,9 @@ async def _copied(given: Namespace) -> list[Outcome]:
             told = _progress(f"{number}/{len(watermarks)} {each.key}")
             try:
                 outcomes.append(await copy(source, target, each.key, act, dry_run=given.dry_run, told=told))
+            except asyncio.CancelledError:
+                _say(f"interrupted after {number - 1} of {len(watermarks)} watermarks; repeat this to go on from there")
+                raise
             except StoreError as error:
                 outcomes.append(Outcome(key=each.key, result="failed", reason=_reason(error)))
         return outcomes
@@ -125,9 +131,13 @@ def _progress(what: str) -> Callable[[Contents], None]:
         nonlocal last
         if time.monotonic() - last >= _EVERY:
             last = time.monotonic()
-            print(f"{what}: {contents.counts['batches']} of its batches copied", file=sys.stderr, flush=True)
+            _say(f"{what}: {contents.counts['batches']} of its batches copied")
 
     return told
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _table(outcomes: Sequence[Outcome], *, wide: bool) -> str:

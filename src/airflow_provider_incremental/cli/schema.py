@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 
-from airflow_provider_incremental.cli.opening import url_of
+from airflow_provider_incremental.cli.opening import opened, url_of
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.migrations import HEAD, run
-from airflow_provider_incremental.stores.registry import has_tables
+from airflow_provider_incremental.stores.registry import has_tables, make_store
 from airflow_provider_incremental.stores.sql.engine import shown, store_url
 
 __all__ = ["check", "sql", "upgrade"]
@@ -23,9 +23,17 @@ def upgrade(given: Namespace) -> str:
 
 def check(given: Namespace) -> str:
     """Say that the store is there and ready; anything else is an error."""
-    url = _database(given)
+    url = url_of(given.store)
+    if not has_tables(url):
+        return asyncio.run(_answering(url))
     asyncio.run(run.check(url))
     return f"store {shown(store_url(url))}: ready, at revision {HEAD}"
+
+
+async def _answering(url: str) -> str:
+    async with opened(url) as store:
+        await store.identity()
+        return f"store {store!r}: it answers; its tables, if it has any, are not made from here"
 
 
 def sql(given: Namespace) -> str:
@@ -36,10 +44,11 @@ def sql(given: Namespace) -> str:
 def _database(given: Namespace) -> str:
     url = url_of(given.store)
     if not has_tables(url):
+        make_store(url)  # which has better words for what is no store at all
         scheme = url.partition("://")[0]
         msg = (
-            f"the store {scheme}:// has no tables here: memory is for tests, object storage needs none, and those "
-            "behind an API are made where the API runs"
+            f"the store {scheme}:// has no tables here: memory is for tests, object storage and stores that other "
+            "packages bring need none, and those behind an API are made where the API runs"
         )
         raise ConfigurationError(msg)
     return url

@@ -162,6 +162,9 @@ def _keys(given: Namespace) -> Sequence[WatermarkKey]:
 
 
 def _range(given: Namespace, watermark: Watermark) -> tuple[int, int]:
+    if not watermark.last_seq:
+        msg = f"{watermark.key} has no batches yet: there is nothing to replay"
+        raise ConfigurationError(msg)
     first = 1 if given.first is None else given.first
     last = watermark.last_seq if given.last is None else given.last
     if first > watermark.last_seq:

@@ -17,6 +17,7 @@ from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.upkeep import ConsumerStatus
 from airflow_provider_incremental.core.watermark import Cursor, Watermark
+from airflow_provider_incremental.stores.api.address import SCHEMES
 
 __all__ = ["list_all", "rewind", "set_position", "show"]
 
@@ -39,7 +40,8 @@ def list_all(given: Namespace) -> str:
     if given.output == "json":
         return output.as_json([output.watermark_json(each) | backlogs[each.key].json for each in watermarks])
     if not watermarks:
-        return "no watermarks yet: a trigger makes its own when it polls"
+        seen = ", or none that you may see" if url.partition("://")[0].lower() in SCHEMES else ""
+        return f"no watermarks yet{seen}: a trigger makes its own when it polls"
     return output.watermarks_table(watermarks, backlogs, wide=given.wide)
 
 

@@ -20,7 +20,7 @@ from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.api.address import SCHEMES
 from airflow_provider_incremental.stores.memory import MemoryStore
-from airflow_provider_incremental.stores.sql.engine import is_database
+from airflow_provider_incremental.stores.sql.engine import KNOWN, SETTING, is_database
 from airflow_provider_incremental.stores.sql.store import SqlStore
 
 __all__ = ["GROUP", "acquire", "has_tables", "make_store", "release", "shared_store"]
@@ -43,13 +43,19 @@ def make_store(url: str) -> WatermarkStore:
     """
     scheme = _scheme(url)
     ours = _sql_store if is_database(scheme) else _BACKENDS.get(scheme)
-    return (ours or _brought_by_others(scheme) or _sql_store)(url)
+    make = ours or _brought_by_others(scheme)
+    if make is None:
+        # Without a scheme the text may be anything, also a secret.
+        named = f"the scheme {scheme!r}" if "://" in url else "no scheme"
+        brought = ", ".join(f"{name}://" for name in sorted(entry_points(group=GROUP).names))
+        msg = f"{SETTING} has {named}, which no store knows; give one of {KNOWN}, {brought} or conn:<connection id>"
+        raise ConfigurationError(msg)
+    return make(url)
 
 
 def has_tables(url: str) -> bool:
     """Whether the store of an address is a database, whose tables have to be made."""
-    scheme = _scheme(url)
-    return is_database(scheme) or (scheme not in _BACKENDS and scheme not in entry_points(group=GROUP).names)
+    return is_database(_scheme(url))
 
 
 def acquire(url: str) -> WatermarkStore:
@@ -194,5 +200,5 @@ _BACKENDS: dict[str, Callable[[str], WatermarkStore]] = {
     _ASSET_STATE: _refuse_asset_state,
     **dict.fromkeys(SCHEMES, _api_store),
 }
-"""Our backends by scheme. What neither is here nor brought by others is SQL, which refuses schemes that it has not."""
+"""Our backends by scheme, beside the databases."""
 _registry = _Registry()

@@ -17,8 +17,10 @@ import pytest
 
 from airflow_provider_incremental.cli import bench
 from airflow_provider_incremental.cli.main import main
+from airflow_provider_incremental.core.errors import StoreError
 from airflow_provider_incremental.core.watermark import Watches, WatermarkKey
 from airflow_provider_incremental.migrations.run import upgrade_embedded
+from airflow_provider_incremental.stores.sql.store import SqlStore
 from airflow_provider_incremental.wiring.sync import store_session
 from harness.environment import scrub
 from harness.processes import free_ports
@@ -240,6 +242,30 @@ def test_a_benchmark_of_the_database_alone(run, tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path}/one.db"
     found = run("bench", "--mode", "direct", "--store", url, "--repeat", "2", "--items", "7", "-o", "json").json
     assert [(each["items"], each["cycle"]) for each in found] == [(7, "whole"), (7, "operations")]
+
+
+def test_a_benchmark_keeps_its_figures_when_it_may_not_tidy_up(run, tmp_path, monkeypatch):
+    """They are printed; what it left is named, with the command that deletes it and a status of 1."""
+    monkeypatch.setattr(bench, "_PAGES", (0.001,))
+    upgrade_embedded(tmp_path / "one.db")
+
+    async def forbidden(*_):
+        raise StoreError("it needs the scope admin")
+
+    monkeypatch.setattr(SqlStore, "forget", forbidden)
+    url = f"sqlite:///{tmp_path}/one.db"
+    said = run("bench", "--mode", "direct", "--store", url, "--repeat", "2", "--items", "7", "-o", "json")
+    assert (said.code, [each["cycle"] for each in said.json]) == (1, ["whole", "operations"])
+    left = [each["asset"] + "/default/" + each["key"] for each in run("list", "--store", url, "-o", "json").json]
+    assert len(left) == 2
+    assert all(f"airflow-incremental forget '{name}'" in said.err for name in left)
+
+
+def test_a_benchmark_of_asset_state_says_why_there_is_none(run, tmp_path):
+    """With what to use in its place."""
+    upgrade_embedded(tmp_path / "one.db")
+    said = run("bench", "--mode", "asset-state", "--store", f"sqlite:///{tmp_path}/one.db")
+    assert (said.code, said.out, "no compare-and-swap" in said.err) == (1, "", True)
 
 
 def test_a_benchmark_says_why_no_server_came_up(run, tmp_path):

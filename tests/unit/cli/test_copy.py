@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from airflow_provider_incremental.cli import copying
 from airflow_provider_incremental.core.store import Selector
 from tests.unit.cli.conftest import CURSOR, Store
 
@@ -95,6 +99,7 @@ def test_what_differs_there_is_left_alone(copy, other: Store) -> None:
     said = copy("--force")
     assert said.code == 1
     assert "1 differs, 1 copied." in said.out
+    assert "Do not set [incremental] store to the new store before all of them are there" in said.out
     assert "version 1, 1/0/0/0, at" in copy("--force", "--wide").out
     assert "airflow-incremental forget WATERMARK --store STORE" in said.out
     assert other.load("orders").version == 1
@@ -124,6 +129,24 @@ def test_what_only_a_newer_release_can_read_keeps_nothing_else_back(copy, full: 
     assert "orders/eu: the cursor of watermark orders/eu" in said.out
     assert "upgrade airflow-provider-incremental" in said.out
     assert [str(each.key) for each in other(lambda store: store.list_watermarks())] == ["returns"]
+
+
+def test_an_interrupted_copy_says_how_to_go_on(copy, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has done so far is counted; the same command does the rest."""
+    one = copying.copy
+
+    async def interrupted(*given: Any, **named: Any) -> Any:
+        if other(lambda store: store.list_watermarks()):
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(60)
+        return await one(*given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copying, "copy", interrupted)
+        said = copy("--force")
+    assert (said.code, "interrupted after 1 of 2 watermarks; repeat this" in said.err) == (130, True)
+    assert copy("--force").code == 0
+    assert len(other(lambda store: store.list_watermarks())) == 2
 
 
 def test_a_store_in_use_is_not_copied(copy, full: Store, other: Store) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from airflow_provider_incremental.cli.main import main
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.values import encode
+from airflow_provider_incremental.stores.memory import MemoryStore
+from tests.served import serving
 from tests.unit.cli.conftest import CURSOR, WATCHES
 
 
@@ -11,6 +16,13 @@ def test_list_of_nothing(run):
     """A store without watermarks says so, and in JSON is an empty list."""
     assert "no watermarks yet" in run("list").out
     assert run("list", "--output", "json").json == []
+
+
+async def test_list_of_nothing_that_may_be_seen(tmp_path, capsys):
+    """Of an API, whose token may have namespaces, it says that there may be others."""
+    async with serving(MemoryStore(), tmp_path) as served:
+        assert await asyncio.to_thread(main, ["list", "--store", served.url]) == 0
+    assert "no watermarks yet, or none that you may see" in capsys.readouterr().out
 
 
 def test_list(store, run):

@@ -49,3 +49,11 @@ def test_memory_has_no_tables(run):
     refused = run("db", "upgrade", url="memory://")
     assert refused.code == 1
     assert "tests" in refused.err
+
+
+def test_a_store_without_tables_is_checked_by_asking_it(run):
+    """It answers, or the error says why not."""
+    checked = run("db", "check", url="memory://")
+    assert (checked.code, "it answers" in checked.out) == (0, True)
+    gone = run("db", "check", url="api+http://:t@127.0.0.1:1?timeout=1")
+    assert (gone.code, "127.0.0.1:1" in gone.err) == (1, True)

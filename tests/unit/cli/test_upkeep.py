@@ -82,6 +82,8 @@ def test_replay_a_range(busy, run):
 def test_replay_refuses_what_is_not_there(busy, run):
     """A range behind the newest batch, and a watermark that nobody consumes, are answered with what is the case."""
     assert "is behind the newest batch of orders, which is 3" in run("replay", "orders", "--from", "4", "--yes").err
+    busy.add("new", cursor=None, batches=0)
+    assert "new has no batches yet" in run("replay", "new", "--dead").err
     busy.add("silent", cursor=1)
     refused = run("replay", "silent", "--from", "1", "--yes")
     assert (refused.code, refused.out) == (1, "")

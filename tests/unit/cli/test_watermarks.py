@@ -95,6 +95,15 @@ def test_set(store, run):
     assert (after.version, after.reread_after_seq) == (before.version + 1, before.reread_after_seq)
 
 
+def test_set_takes_the_position_behind_options(store, run):
+    """Where people write it."""
+    store.add("orders", cursor=5)
+    assert run("set", "orders", "--force", "7").code == 0
+    assert store.load("orders").cursor == 7
+    wrong = run("set", "orders", "--force", "7", "8")
+    assert (wrong.code, "unrecognized arguments: 7 8" in wrong.err) == (2, True)
+
+
 def test_set_from_json(store, run):
     """A position from show --output json is taken as it is by set --json."""
     store.add("orders", cursor=CURSOR)
@@ -225,7 +234,10 @@ def test_wrong_usage(run, words, says):
     ("url", "says"),
     [
         ("postgresql://app:hunter2@127.0.0.1:1/none", "cannot be reached"),
-        ("oracle://app:hunter2@db/x", "postgresql://"),
+        (
+            "oracle://app:hunter2@db/x",
+            "postgresql://, mysql://, mariadb://, sqlite:///, api+https://, memory://, s3://",
+        ),
         ("conn:nowhere", "AIRFLOW_CONN_"),
     ],
 )

@@ -17,6 +17,7 @@ from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.web.api.app import create_app
 from airflow_provider_incremental.web.api.tokens import TokenAuth
 from tests.served import Tokens, listening
+from tests.unit.cli.test_api import certificate as certificate_for_this_machine
 
 KEY = WatermarkKey("orders")
 WATCHES = Watches("table orders", "id")
@@ -187,6 +188,21 @@ async def test_a_server_that_hangs_or_is_gone_is_unavailable():
         await gone.load(KEY)
     await gone.aclose()
     assert "s3cret" not in f"{caught.value} {refused.value} {client!r}"
+
+
+async def test_a_wrong_scheme_is_told(tmp_path):
+    """TLS to a server that has none fails at once and says so; the other way round the error asks for it."""
+    async with listening(Gate()) as port:
+        client = api_store(f"api+https://:t@127.0.0.1:{port}?timeout=600")
+        with pytest.raises(StoreError, match=r"speaks no TLS: write api\+http://"):
+            await client.load(KEY)
+        await client.aclose()
+    certificate, key = certificate_for_this_machine(tmp_path)
+    async with listening(Gate(), ssl_certfile=certificate, ssl_keyfile=key) as port:
+        client = api_store(f"api+http://:t@127.0.0.1:{port}?timeout=1")
+        with pytest.raises(StoreUnavailableError, match=r"want TLS: api\+https://"):
+            await client.load(KEY)
+        await client.aclose()
 
 
 async def test_a_token_that_is_refused_is_read_again(line, token_file):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import pytest
 
 from airflow_provider_incremental.core.batch import NewBatch
-from airflow_provider_incremental.core.errors import StoreUnavailableError
+from airflow_provider_incremental.core.errors import StoreNotMigratedError, StoreUnavailableError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport
+from airflow_provider_incremental.stores.memory import MemoryStore
+from tests.served import serving
 from tests.unit.web.conftest import KEY
 from tests.unit.web.test_api_access import COMMIT, FORGET
 
@@ -225,6 +228,29 @@ async def test_the_description_names_every_operation(stranger, token):
     assert commit["parameters"][0]["name"] == "Idempotency-Key"
     assert set(commit["responses"]) >= {"200", "400", "401", "403", "409", "413", "415", "422", "429", "500", "503"}
     assert "parameters" not in paths["/v1/load"]["post"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [(StoreUnavailableError, "no answer from its own store"), (StoreNotMigratedError, "where the server runs")],
+)
+async def test_what_is_behind_the_server_is_told_to_its_log_only(monkeypatch, caplog, tmp_path, kind, says):
+    """A caller learns what is the case and who can mend it, not where the database is; alone and in a batch."""
+
+    async def fail(*_, **__):
+        raise kind("the store postgresql://db.internal has a trouble")
+
+    store = MemoryStore()
+    monkeypatch.setattr(store, "load", fail)
+    body = {"key": {"asset_name": "orders"}}
+    async with serving(store, tmp_path) as served, httpx.AsyncClient(base_url=served.base) as client:
+        headers = {"Authorization": f"Bearer {served.tokens.add('test')}"}
+        alone = await client.post("/v1/load", json=body, headers=headers)
+        batch = {"operations": [{"operation": "load", "arguments": body}]}
+        (inside,) = (await client.post("/v1/batch", json=batch, headers=headers)).json()["results"]
+    for found in (alone.json(), inside["problem"]):
+        assert (found["status"], says in found["detail"], "db.internal" in str(found)) == (503, True, False)
+    assert "db.internal" in caplog.text
 
 
 async def test_health_says_when_the_store_does_not_answer(stranger, store, monkeypatch, clock):

@@ -28,6 +28,8 @@ _CREDENTIALS = (401, 403)
 _CONNECT = 10.0
 _KEEP_ALIVE = 4.0  # less than the five seconds after which uvicorn, Airflow's server, hangs up
 _LONGEST_WAIT = 60.0
+_NO_TLS = "WRONG_VERSION_NUMBER"
+"""What OpenSSL says of an answer that is none of TLS."""
 
 
 class Connection:
@@ -59,11 +61,7 @@ class Connection:
             msg = f"the certificate of {self._address.base} is not trusted: {describe(error)}; is ca_file=... missing?"
             raise StoreError(msg) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            trouble = describe(error) if str(error) else "it did not answer in time"
-            msg = (
-                f"the store {self._address.base} cannot be reached: {trouble}. Is it up, and [incremental] store right?"
-            )
-            raise StoreUnavailableError(msg) from error
+            raise self._unreached(error) from error
         found = await asyncio.to_thread(_json, text) if len(text) > BIG else _json(text)
         if status == _DONE and isinstance(found, dict) and isinstance(found.get("results"), list):
             return _answers(found["results"], len(calls), len(text), self._address.base)
@@ -93,6 +91,17 @@ class Connection:
         url = f"{self._address.base}/v1/batch"
         async with self._session().post(url, data=io.BytesIO(body), headers=headers, allow_redirects=False) as response:
             return response.status, response.headers, await response.read()
+
+    def _unreached(self, error: Exception) -> StoreError:
+        """Return what is said when no answer came; what talks another protocol is not waited for."""
+        where = self._address.base
+        if isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS in str(error):
+            return StoreError(f"{where} speaks no TLS: write api+http:// in [incremental] store, or another port")
+        trouble = describe(error) if str(error) else "it did not answer in time"
+        hint = "Is it up, and [incremental] store right?"
+        if where.startswith("http:") and isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError):
+            hint = "Is it up? Does it want TLS: api+https:// in [incremental] store?"
+        return StoreUnavailableError(f"the store {where} cannot be reached: {trouble}. {hint}")
 
     def _refusal(self, status: int, found: Any) -> dict[str, Any]:
         """Return the problem of a whole request; what is not ours gets one that says what it may be."""

@@ -16,7 +16,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.stores.sql.driver_arguments import SETTING, mysql_arguments, postgresql_arguments
 
-__all__ = ["SETTING", "create_engine", "is_database", "shown", "store_url"]
+__all__ = ["KNOWN", "SETTING", "create_engine", "is_database", "shown", "store_url"]
 
 _DRIVERS = {
     "postgresql": ("postgresql+asyncpg", {"asyncpg", "psycopg2", "psycopg"}),
@@ -25,7 +25,7 @@ _DRIVERS = {
     "mariadb": ("mysql+aiomysql", {"aiomysql", "pymysql", "mysqldb", "mysqlconnector", "mariadbconnector"}),
     "sqlite": ("sqlite+aiosqlite", {"aiosqlite", "pysqlite"}),
 }
-_KNOWN = "postgresql://, mysql://, mariadb://, sqlite:///, api+https://, memory://"
+KNOWN = "postgresql://, mysql://, mariadb://, sqlite:///, api+https://, memory://"
 
 _POOL_SIZE = 5
 _POOL_OVERFLOW = 10
@@ -55,7 +55,7 @@ def store_url(url: str) -> URL:
     drivername, drivers = _DRIVERS.get(database.lower(), ("", set[str]()))
     if "://" not in url or not drivername or (driver and driver not in drivers):
         named = f"the scheme {scheme!r}" if "://" in url else "no scheme"
-        msg = f"{SETTING} has {named}, which no store knows; give one of {_KNOWN} or conn:<connection id>"
+        msg = f"{SETTING} has {named}, which no store knows; give one of {KNOWN} or conn:<connection id>"
         raise ConfigurationError(msg)
     try:
         parsed = make_url(url).set(drivername=drivername)

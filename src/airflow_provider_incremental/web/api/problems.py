@@ -13,12 +13,22 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from airflow_provider_incremental.core.errors import IncrementalError, StoreNotMigratedError, StoreUnavailableError
+from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.stores.api.problems import MEDIA_TYPE, problem, problem_of
 from airflow_provider_incremental.web.api.access import ForbiddenError
 
 __all__ = ["ProblemError", "described", "of_http", "of_ours", "of_unknown", "response"]
 
 log = logging.getLogger(__name__)
+
+# Where the database is and what to do about it is for whoever runs the server, not for its callers.
+_BEHIND: dict[type[IncrementalError], str] = {
+    StoreUnavailableError: "the API's server gets no answer from its own store now; its log says why",
+    StoreNotMigratedError: (
+        "the API's server runs, but its own store is not ready: its tables are missing or of another release; its log "
+        "says which. Run `airflow-incremental db upgrade` where the server runs"
+    ),
+}
 
 
 class ProblemError(Exception):
@@ -41,9 +51,17 @@ def described(error: Exception) -> dict[str, Any]:
     if isinstance(error, ForbiddenError):
         return problem(403, "forbidden", str(error))
     if isinstance(error, IncrementalError):
-        return problem_of(error)
+        return _of_ours(error)
     log.error("an operation failed in a way that nobody expected", exc_info=error)
     return problem(500, "internal", "the server met an error that is not the caller's; its log says which")
+
+
+def _of_ours(error: IncrementalError) -> dict[str, Any]:
+    told = next((detail for kind, detail in _BEHIND.items() if isinstance(error, kind)), None)
+    if told is None:
+        return problem_of(error)
+    log.warning("the store behind this API: %s", describe(error))
+    return problem_of(type(error)(told))
 
 
 def response(found: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
@@ -54,7 +72,7 @@ def response(found: dict[str, Any], headers: Mapping[str, str] | None = None) ->
 async def of_ours(_: Request, error: Exception) -> Response:
     """Handle an error of this package."""
     headers = dict(error.headers) if isinstance(error, ProblemError) else {}
-    if isinstance(error, StoreUnavailableError) and not isinstance(error, StoreNotMigratedError):
+    if isinstance(error, StoreUnavailableError):
         headers["Retry-After"] = "1"
     return response(described(error), headers)
 
