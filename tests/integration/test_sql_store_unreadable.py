@@ -83,6 +83,20 @@ async def test_a_consumer_gets_the_others_first_and_then_the_reason(
     assert (after.batch.seq, after.attempt) == (1, 1)
 
 
+async def test_many_unreadable_batches_hide_no_other(database: str, opened: OpenStore) -> None:
+    """However many there are at the head of a log, the first that can be read is found behind them."""
+    store = opened(database)
+    await log_of(store, 40)
+    for seq in range(1, 40):
+        await change(store, "asset_watermark_batches", "items", f"[{FUTURE}]", seq=seq)
+    claim = await store.claim(ASSET, "load", "worker", 300)
+    assert claim is not None
+    assert claim.batch.seq == 40
+    await store.acknowledge(claim)
+    with pytest.raises(StoreError, match="batch 1 of watermark"):
+        await store.claim(ASSET, "load", "worker", 300)
+
+
 async def test_a_consumer_in_order_overtakes_no_unreadable_batch(database: str, opened: OpenStore) -> None:
     """Whoever asked for order is told what is in the way, and the other watermarks of the asset go on."""
     store, other = opened(database), WatermarkKey("orders", "default", "other")

@@ -7,7 +7,7 @@ condition that the row is still as it was read; of two at once the database lets
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +48,12 @@ class Claims:
         require_consumer(consumer)
         require_holder(holder)
         unreadable: dict[str, UnreadableError] = {}
-        while rows := await self._waiting(selector, consumer, holder, batch_id, ordered=ordered):
+        while True:
+            rows = await self._waiting(selector, consumer, holder, batch_id, _most(unreadable), ordered=ordered)
+            if rows and all(row.id in unreadable for _, row in rows):
+                raise next(iter(unreadable.values()))
+            if not rows:
+                return None
             for key, row in rows:
                 if row.id in unreadable:
                     continue
@@ -59,9 +64,6 @@ class Claims:
                     continue
                 if claim is not None:
                     return claim
-            if unreadable and all(row.id in unreadable for _, row in rows):
-                raise next(iter(unreadable.values()))
-        return None
 
     async def renew(self, claim: Claim, lease: float) -> Claim:
         """See the protocol."""
@@ -147,9 +149,12 @@ class Claims:
         return [each for each in found if selector.matches(each.key)]
 
     async def _waiting(
-        self, selector: Selector, consumer: str, holder: str, batch_id: str | None, *, ordered: bool
+        self, selector: Selector, consumer: str, holder: str, batch_id: str | None, most: int, *, ordered: bool
     ) -> list[tuple[WatermarkKey, Any]]:
-        """Return the oldest batches that could be claimed now, with what was read of their claims."""
+        """Return the oldest batches that could be claimed now, with what was read of their claims.
+
+        :param most: so many of each watermark, where any of them will do.
+        """
         subscriptions = await self._behind(selector, consumer)
         if not subscriptions:
             return []
@@ -161,7 +166,7 @@ class Claims:
                 found = await _oldest(connection, subscriptions, asked | {"most": _IN_ORDER}, held_too=True)
                 return [each for each in _firsts(found, holder, now) if batch_id in (None, each[1].id)]
             if batch_id is None:
-                return await _oldest(connection, subscriptions, asked | {"most": _CANDIDATES}, held_too=False)
+                return await _oldest(connection, subscriptions, asked | {"most": most}, held_too=False)
             row = (await connection.execute(claim_statements.SELECT_NAMED_WAITING, asked | {"batch": batch_id})).first()
             return [
                 (each.key, row)
@@ -204,6 +209,11 @@ class Claims:
             return None
         attempt = (row.attempt or 0) + 1
         return Claim(batch=batch, consumer=consumer, holder=holder, attempt=attempt, lease_until=until)
+
+
+def _most(unreadable: Collection[str]) -> int:
+    """Return how many batches are looked at for one that can be claimed: past those that cannot be read."""
+    return _CANDIDATES + 2 * len(unreadable)
 
 
 async def _oldest(
