@@ -96,6 +96,7 @@ class IncrementalBatchSensor(BaseSensorOperator):
             consumer=current_run(self.asset_name).consumer(self.consumer),
             namespace=self.namespace,
             key=self.key,
+            start=self.start,
             poll_interval=self.poke_interval,
         )
         left = max(until - dt.datetime.now(dt.UTC), dt.timedelta())

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from airflow_provider_incremental.core.checks import SHORTEST, Seconds, as_seconds
 from airflow_provider_incremental.core.clock import Clock, SystemClock
 from airflow_provider_incremental.core.pace import backoff
-from airflow_provider_incremental.core.store import Selector
+from airflow_provider_incremental.core.store import ConsumerStart, Selector, WatermarkStore
 from airflow_provider_incremental.core.trouble import Trouble, told_to_stop
 from airflow_provider_incremental.triggers._arguments import Rebuildable
 from airflow_provider_incremental.wiring.airflow import BaseTrigger, TriggerEvent
@@ -22,8 +22,13 @@ class PendingBatchTrigger(Rebuildable, BaseTrigger):
 
     A store that cannot be reached is asked again with growing distance; the sensor's ``timeout`` ends that.
 
-    :param asset_name: and :param consumer: whose batches; the consumer must be known.
+    It goes on making the consumer known, so that it finds watermarks that are made while it waits, and is not taken for
+    one that does not come back.
+
+    :param asset_name: and :param consumer: whose batches.
     :param namespace: and :param key: only these watermarks; by default all of the asset.
+    :param start: where the consumer begins on watermarks on which it is not known: ``"earliest"`` (the default) or
+        ``"latest"``.
     :param poll_interval: seconds between two questions (default 60).
     """
 
@@ -34,11 +39,13 @@ class PendingBatchTrigger(Rebuildable, BaseTrigger):
         consumer: str,
         namespace: str | None = None,
         key: str | None = None,
+        start: ConsumerStart = "earliest",
         poll_interval: Seconds = 60,
     ) -> None:
         self.recover()
         self.selector = Selector(asset_name, namespace, key)
         self.consumer = consumer
+        self.start = start
         self.poll_interval = as_seconds("poll_interval", poll_interval, least=SHORTEST)
 
     def recover(self) -> None:
@@ -56,7 +63,7 @@ class PendingBatchTrigger(Rebuildable, BaseTrigger):
         while True:
             try:
                 async with open_store() as store:
-                    while not await store.pending(self.selector, self.consumer, 1, free=True):
+                    while not await self._found(store):
                         failures = 0
                         trouble.ends("waiting")
                         await self.clock.sleep(self.poll_interval)
@@ -69,3 +76,7 @@ class PendingBatchTrigger(Rebuildable, BaseTrigger):
             else:
                 yield TriggerEvent({"waiting": True})
                 return
+
+    async def _found(self, store: WatermarkStore) -> bool:
+        await store.subscribe(self.selector, self.consumer, self.start)
+        return bool(await store.pending(self.selector, self.consumer, 1, free=True))

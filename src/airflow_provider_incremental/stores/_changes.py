@@ -74,6 +74,11 @@ def subscribe(record: Record, consumer: str, start: ConsumerStart, named: Collec
     known.seen_at = now
 
 
+def met_at(records: Iterable[Record], consumer: str) -> dt.datetime | None:
+    """When a consumer was first met on any of an asset's watermarks."""
+    return min((each.consumers[consumer].first_seen_at for each in records if consumer in each.consumers), default=None)
+
+
 def wanted(records: Iterable[Record], consumer: str) -> list[Wanted]:
     """The batches that a consumer has still to finish, oldest first."""
     found = [

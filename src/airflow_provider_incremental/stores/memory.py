@@ -21,6 +21,7 @@ from airflow_provider_incremental.stores import _changes
 from airflow_provider_incremental.stores._memory_snapshots import MemorySnapshots
 from airflow_provider_incremental.stores._memory_state import copied, given, logged, require_unused
 from airflow_provider_incremental.stores.once import OnceInMemory
+from airflow_provider_incremental.stores.starting import start_on
 
 __all__ = ["MemoryStore"]
 
@@ -138,8 +139,10 @@ class MemoryStore(MemorySnapshots, OnceInMemory):
         now = self._clock.now()
         with self._lock:
             selected = list(self._selected(selector))
+            met_at = _changes.met_at(self._selected(Selector(selector.asset_name)), consumer)
             for record in selected:
-                _changes.subscribe(record, consumer, start, named, now)
+                begin = start_on(record.watermark.created_at, met_at, start)
+                _changes.subscribe(record, consumer, begin, named, now)
             return [record.watermark.key for record in selected]
 
     async def claim(

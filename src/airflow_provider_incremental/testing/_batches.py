@@ -137,6 +137,19 @@ class BatchTests:
         clock.advance(REDELIVER)
         assert seqs(await store.due(KEY, REDELIVER)) == [3]
 
+    async def test_the_latest_counts_when_a_consumer_is_met(self, store: WatermarkStore, clock: FakeClock) -> None:
+        """Of a watermark that is made later it gets everything, whatever was committed before its next run."""
+        await log_of(store, 1)
+        await store.subscribe(ORDERS, "load", "latest")
+        clock.advance(1)
+        later = WatermarkKey(KEY.asset_name, KEY.namespace, "made later")
+        await log_of(store, 1, key=later)
+        await store.subscribe(ORDERS, "new", "latest")
+        for _ in range(2):
+            await store.subscribe(ORDERS, "load", "latest")
+        assert [each.key for each in await store.pending(ORDERS, "load")] == [later]
+        assert await store.pending(ORDERS, "new") == []
+
     async def test_not_due_again_while_the_consumer_works(self, store: WatermarkStore, clock: FakeClock) -> None:
         """A consumer with a valid lease on one batch of the watermark will come to the others by itself."""
         await confirmed(store, *await log_of(store, 2))

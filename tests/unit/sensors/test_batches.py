@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +16,12 @@ from airflow_provider_incremental import IncrementalBatchSensor, PendingBatch, c
 from airflow_provider_incremental.consumers import _run
 from airflow_provider_incremental.core.errors import ConfigurationError, SourceError, StoreUnavailableError
 from airflow_provider_incremental.core.store import Selector
+from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.migrations.run import upgrade_embedded
 from airflow_provider_incremental.sensors import waiting
 from airflow_provider_incremental.sensors.waiting import PendingBatchTrigger
+from airflow_provider_incremental.stores.memory import MemoryStore
+from airflow_provider_incremental.testing._stage import appended
 from airflow_provider_incremental.testing.fakes import FakeClock
 from tests.unit.consumers.log import commit, in_store
 
@@ -120,6 +124,9 @@ async def test_the_trigger_ends_with_the_first_batch(monkeypatch: pytest.MonkeyP
     asked: list[float] = []
 
     class Store:
+        async def subscribe(self, selector: Selector, consumer: str, start: str) -> None:
+            assert (selector, consumer, start) == (Selector("orders"), "c", "earliest")
+
         async def pending(self, selector: Selector, consumer: str, limit: int, *, free: bool) -> list[str]:
             assert (selector, consumer, limit, free) == (Selector("orders"), "c", 1, True)
             asked.append(clock.monotonic())
@@ -141,6 +148,22 @@ async def test_the_trigger_ends_with_the_first_batch(monkeypatch: pytest.MonkeyP
     await clock.run_for(100)
     assert await found == [{"waiting": True}]
     assert asked == [0, 10, 20, 30]
+
+
+async def test_the_trigger_finds_watermarks_that_are_made_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of the asset, or one more of it; also for a consumer that begins with the latest."""
+    store, clock, orders = MemoryStore(), FakeClock(), Selector("orders")
+    monkeypatch.setattr(waiting, "open_store", lambda: contextlib.nullcontext(store))
+    await appended(store, "before", key=WatermarkKey("orders"))
+    trigger = PendingBatchTrigger(asset_name="orders", consumer="c", start="latest", poll_interval=10)
+    trigger.clock = clock
+    found = asyncio.create_task(events(trigger))
+    await clock.run_for(15)
+    assert not found.done()
+    await appended(store, "after", key=WatermarkKey("orders", "default", "eu"))
+    await clock.run_for(15)
+    assert await found == [{"waiting": True}]
+    assert [each.key.key for each in await store.pending(orders, "c", 10, free=True)] == ["eu"]
 
 
 @pytest.mark.parametrize("wrong", [None, 5, ""])

@@ -17,6 +17,7 @@ from airflow_provider_incremental.stores._memory_state import Record, first_seq,
 from airflow_provider_incremental.stores.objects.bucket import MissingObjectError
 from airflow_provider_incremental.stores.objects.document import Document, Located, apart, located
 from airflow_provider_incremental.stores.objects.parts import Parts, records_of
+from airflow_provider_incremental.stores.starting import start_on
 
 __all__ = ["ObjectConsumers"]
 
@@ -36,17 +37,20 @@ class ObjectConsumers(Parts):
             record = document.record
             if record is None:
                 return False
-            if consumer not in record.consumers and start == "earliest":
+            begin = start_on(record.watermark.created_at, met_at, start)
+            if consumer not in record.consumers and begin == "earliest":
                 await self._pages.thaw(document, lambda _: True)
             elif consumer not in record.consumers:
                 await self._pages.thaw_those(document, named)
-                first = first_seq(record, start, named)
+                first = first_seq(record, begin, named)
                 await self._pages.thaw(document, lambda page: page.last >= first)
-            _changes.subscribe(record, consumer, start, named, self._clock.now())
+            _changes.subscribe(record, consumer, begin, named, self._clock.now())
             return True
 
-        documents = await self._there(selector)
-        return [each.key for each in documents if await self._change(each.key, change)]
+        documents = await self._there(Selector(selector.asset_name))
+        met_at = _changes.met_at(records_of(documents), consumer)
+        selected = [each.key for each in documents if selector.matches(each.key)]
+        return [key for key in selected if await self._change(key, change)]
 
     async def claim(
         self,

@@ -34,7 +34,7 @@ FREE = sa.or_(
 _NOT_MINE = sa.or_(k.state.is_(None), k.state != "claimed", k.holder != _bind("claimer"))
 
 SELECT_SUBSCRIPTIONS = (
-    sa.select(w.id, w.asset_name, w.namespace, w.key, w.last_seq, c.consumer, c.done_seq)
+    sa.select(w.id, w.asset_name, w.namespace, w.key, w.last_seq, c.consumer, c.done_seq, c.first_seen_at)
     .select_from(watermarks.join(consumers, w.id == c.watermark_id))
     .where(w.asset_hash == _bind("asset_hash_"), c.consumer == _bind("consumer"))
 )

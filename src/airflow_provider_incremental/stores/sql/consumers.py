@@ -15,6 +15,7 @@ from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores.sql import claim_statements, statements
 from airflow_provider_incremental.stores.sql.codec import key_from
 from airflow_provider_incremental.stores.sql.database import Database
+from airflow_provider_incremental.stores.starting import start_on
 
 __all__ = ["Consumers", "Subscription", "require_consumer", "require_holder"]
 
@@ -49,14 +50,20 @@ class Consumers:
         now = await self._now()
         asked = {"asset_hash_": statements.asset_hash(selector.asset_name), "consumer": consumer}
 
-        async def read(connection: AsyncConnection) -> tuple[list[Any], set[str], dict[str, int]]:
+        async def read(connection: AsyncConnection) -> tuple[list[Any], dict[str, dt.datetime], dict[str, int]]:
             rows = (await connection.execute(statements.SELECT_NAMES_OF_ASSET, asked)).all()
             chosen = [row for row in rows if selector.matches(key_from(row))]
-            known = {row.id for row in await connection.execute(claim_statements.SELECT_SUBSCRIPTIONS, asked)}
+            subscribed = await connection.execute(claim_statements.SELECT_SUBSCRIPTIONS, asked)
+            known = {row.id: row.first_seen_at for row in subscribed}
             return chosen, known, await _first_named(connection, named if start == "latest" else ())
 
         chosen, known, first_named = await self._database.read(read)
-        new = [_new_consumer(row, consumer, start, first_named, now) for row in chosen if row.id not in known]
+        met_at = min(known.values(), default=None)
+        new = [
+            _new_consumer(row, consumer, start_on(row.created_at, met_at, start), first_named, now)
+            for row in chosen
+            if row.id not in known
+        ]
         met = [row.id for row in chosen if row.id in known]
 
         async def write(connection: AsyncConnection) -> None:

@@ -117,7 +117,7 @@ def select_identity(dialect: Dialect) -> sa.sql.Select[Any]:
 SELECT_WATERMARK = sa.select(*watermark_columns).where(w.id == _bind("watermark"))
 SELECT_ALL_WATERMARKS = sa.select(*watermark_columns)
 SELECT_WATERMARKS_OF_ASSET = SELECT_ALL_WATERMARKS.where(w.asset_hash == _bind("asset_hash_"))
-SELECT_NAMES_OF_ASSET = sa.select(w.id, w.asset_name, w.namespace, w.key, w.last_seq).where(
+SELECT_NAMES_OF_ASSET = sa.select(w.id, w.asset_name, w.namespace, w.key, w.last_seq, w.created_at).where(
     w.asset_hash == _bind("asset_hash_")
 )
 
