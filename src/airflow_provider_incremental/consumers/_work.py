@@ -61,6 +61,8 @@ class ClaimedBatch:
     def acknowledge(self) -> None:
         """Say that the batch is finished. Needed only to leave the loop early: its end does it. Twice is once.
 
+        When the store does not answer, the batch stays yours: call it again, or go on, and the body's end does.
+
         :raises LeaseLostError: when the lease ran out and another worker took the batch.
         """
         self._acknowledge()
@@ -104,7 +106,10 @@ class ClaimedBatch:
 
 
 class Work:
-    """Batches that this task has taken, until they are acknowledged or given back, whichever comes first."""
+    """Batches that this task has taken, until they are acknowledged or given back, whichever comes first.
+
+    What the store did not answer is kept, with its lease, and can be said again; :meth:`end` says it once more.
+    """
 
     def __init__(self, taken: Sequence[Taken], intake: Intake, session: StoreSession, undertaker: Undertaker) -> None:
         claims = [each.claim for each in taken]
@@ -113,27 +118,50 @@ class Work:
         self._intake = intake
         self._session = session
         self._undertaker = undertaker
+        self._said: Callable[[], None] | None = None
 
     def acknowledge(self) -> None:
         """The batches are finished.
 
         :raises LeaseLostError: when the lease of one ran out and another worker took it; the others are acknowledged.
         """
+        self._said = self.acknowledge
         lost: LeaseLostError | None = None
         while self._taken:
             try:
-                self._session.run(self._intake.acknowledge(self._taken.pop(0)))
+                self._session.run(self._intake.acknowledge(self._taken[0]))
             except LeaseLostError as error:
                 lost = error
+            del self._taken[0]
         if lost is not None:
             raise lost
 
     def give_back(self, error: str | None = None) -> None:
         """The batches are not finished, and come again; nothing happens to those that were acknowledged."""
+        self._said = self.give_back
         while self._taken:
-            dead = self._session.run(self._intake.give_back(self._taken.pop(0), error))
+            dead = self._session.run(self._intake.give_back(self._taken[0], error))
+            del self._taken[0]
             if dead is not None:
                 self._undertaker.tell(dead)
+
+    def end(self, error: str | None = None) -> None:
+        """Do what the body said last and the store did not answer; else acknowledge, or give back what failed.
+
+        What cannot be said now either is free for others when its lease ends.
+
+        :param error: why the body did not finish; None when it did.
+        """
+        try:
+            if self._said is not None:
+                self._said()
+            elif error is None:
+                self.acknowledge()
+            else:
+                self.give_back(error)
+        finally:
+            for left in self._taken:
+                self._session.run(self._intake.abandon(left))
 
     def _watches(self) -> Watches | None:
         watermark = self._session.run(self._session.store.load(self.batch.watermark))

@@ -87,10 +87,10 @@ def _batches(consumer: Consumer, max_batches: int | None, max_items: int | None)
     with store_session() as session, Groups(consumer.open(session), session, max_batches, max_items) as groups:
         for taken in groups:
             work = Work(taken, groups.intake, session, consumer.undertaker)
-            finished = False
+            # Python closes this generator when the body raises or leaves the loop: not finished, then.
+            error: str | None = "the loop's body did not finish"
             try:
                 yield work.batch
-                finished = True
+                error = None
             finally:
-                # Python closes this generator when the body raises or leaves the loop: not finished, then.
-                work.acknowledge() if finished else work.give_back("the loop's body did not finish")
+                work.end(error)

@@ -131,9 +131,9 @@ class PendingBatch:
             try:
                 yield work.batch
             except BaseException as error:
-                work.give_back(describe(error))
+                work.end(describe(error))
                 raise
-            work.acknowledge()
+            work.end()
 
     def _not_available(self, session: StoreSession, selector: Selector) -> Exception:
         if session.run(session.store.acknowledged(selector, self.consumer, self.id)):

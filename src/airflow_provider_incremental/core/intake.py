@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_incremental.core.batch import Claim
 from airflow_provider_incremental.core.clock import Clock
@@ -22,10 +22,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Taken:
-    """A batch in this consumer's hands, with the task that keeps its lease."""
+    """A batch in this consumer's hands, with the task that keeps its lease.
+
+    ``ending`` is true once the store was told what becomes of the batch: a renewal that is refused then says nothing.
+    """
 
     claim: Claim
-    keeper: asyncio.Task[None]
+    keeper: asyncio.Task[None] = field(init=False)
+    ending: bool = False
 
 
 class Intake:
@@ -68,39 +72,56 @@ class Intake:
         )
         if claim is None:
             return None
-        return Taken(claim, asyncio.create_task(self._keep(claim), name=f"lease of {claim.batch.id}"))
+        taken = Taken(claim)
+        taken.keeper = asyncio.create_task(self._keep(taken), name=f"lease of {claim.batch.id}")
+        return taken
 
     async def acknowledge(self, taken: Taken) -> None:
-        """The batch is processed.
+        """The batch is processed. The lease is kept until the store has answered: what it raises leaves all as it was.
 
         :raises LeaseLostError: when another worker took it meanwhile, so that it is processed there as well.
         """
+        taken.ending = True
+        try:
+            await self._store.acknowledge(taken.claim)
+        except LeaseLostError:
+            taken.keeper.cancel()
+            raise
         taken.keeper.cancel()
-        await self._store.acknowledge(taken.claim)
 
     async def give_back(self, taken: Taken, error: str | None) -> DeadBatch | None:
         """The batch is not processed: it comes again, or is set aside when it failed too often; then it is returned.
 
+        The lease is kept until the store has answered.
+
         :param error: what went wrong; None when nothing did, and the attempt does not count.
         """
-        taken.keeper.cancel()
+        taken.ending = True
         claim = taken.claim
         if error is None or not self._patience.gives_up(claim.attempt):
             wait = 0.0 if error is None else self._patience.delay(claim.attempt)
             await self._store.release(claim, error, retry_after=wait)
+            taken.keeper.cancel()
             return None
         await self._store.release(claim, error, dead=True)
+        taken.keeper.cancel()
         listed = replace(claim.batch, items=None)
         now = self._clock.now()
         return DeadBatch(batch=listed, consumer=claim.consumer, attempts=claim.attempt, error=error, since=now)
 
-    async def _keep(self, claim: Claim) -> None:
+    async def abandon(self, taken: Taken) -> None:
+        """Say nothing more of the batch: it is free for others when its lease ends."""
+        taken.keeper.cancel()
+
+    async def _keep(self, taken: Taken) -> None:
+        claim = taken.claim
         while True:
             await self._clock.sleep(self._lease / 3)
             try:
                 claim = await self._store.renew(claim, self._lease)
             except LeaseLostError as error:
-                log.warning("batch %s of %s: %s", claim.batch.id, claim.batch.key, describe(error))
+                if not taken.ending:
+                    log.warning("batch %s of %s: %s", claim.batch.id, claim.batch.key, describe(error))
                 return
             except (Exception, asyncio.CancelledError) as error:
                 if told_to_stop(error):

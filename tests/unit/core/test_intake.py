@@ -116,3 +116,38 @@ async def test_a_drivers_own_cancellation_does_not_end_the_lease(filled: Deploym
     await filled.run_for(120)
     assert await filled.store.claim(ORDERS, "load", "other", 60, taken.claim.batch.id) is None
     await filled.intake(store).acknowledge(taken)
+
+
+@pytest.mark.parametrize("ending", ["acknowledge", "release"])
+async def test_the_lease_is_kept_until_the_store_has_answered(filled: Deployment, ending: str) -> None:
+    """What failed to be finished or given back stays this holder's, who may say it again."""
+    store = CrashingStore(filled.store)
+    intake = filled.intake(store)
+    taken = of(await intake.claim())
+    store.fail("before", ending, StoreUnavailableError("gone"))
+    say = intake.acknowledge if ending == "acknowledge" else lambda taken: intake.give_back(taken, None)
+    with pytest.raises(StoreUnavailableError):
+        await say(taken)
+    await filled.run_for(600)
+    assert await filled.store.claim(ORDERS, "load", "other", 60, taken.claim.batch.id) is None
+    await say(taken)
+    await filled.run_for(0)
+    assert taken.keeper.cancelled()
+
+
+@pytest.mark.parametrize("ending", ["acknowledge", "release"])
+async def test_a_renewal_that_comes_after_the_end_is_no_loss(
+    filled: Deployment, ending: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The store did it and its answer was lost: nothing is logged of a lease, and saying it again is no error."""
+    store = CrashingStore(filled.store)
+    intake = filled.intake(store)
+    taken = of(await intake.claim())
+    store.fail("after", ending, StoreUnavailableError("the answer was lost"))
+    say = intake.acknowledge if ending == "acknowledge" else lambda taken: intake.give_back(taken, None)
+    with pytest.raises(StoreUnavailableError):
+        await say(taken)
+    await filled.run_for(60)
+    assert taken.keeper.done()
+    await say(taken)
+    assert caplog.records == []
