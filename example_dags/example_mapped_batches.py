@@ -30,7 +30,8 @@ def example_mapped_batches():
     def waiting():
         return pending_batches(payments)
 
-    @task(retries=2, retry_delay=timedelta(seconds=10))
+    # A batch that failed twice is held back for 30 seconds: a try that comes sooner would not get it.
+    @task(retries=2, retry_delay=timedelta(seconds=60))
     def load(batch):
         with PendingBatch.from_json(batch).processing() as claimed:
             print("loading payments", [row["id"] for row in claimed.items])

@@ -13,7 +13,7 @@ from airflow_provider_incremental.core.errors import ConfigurationError, Unsuppo
 from airflow_provider_incremental.core.values import Json, decode, encode
 from airflow_provider_incremental.core.watermark import Cursor
 
-__all__ = ["START", "forced", "from_json", "from_text", "written"]
+__all__ = ["START", "forced", "from_json", "from_text", "is_ahead", "written"]
 
 START = "(start)"
 """How the position before everything is shown."""
@@ -68,6 +68,20 @@ def forced(text: str) -> Cursor:
     except ValueError:
         return text
     return _decoded(form)
+
+
+def is_ahead(position: Cursor, present: Cursor) -> bool:
+    """Whether a position is greater than the present one; no where they have no order in Python.
+
+    A source may have another order for texts: its own decides, here it is only asked whether somebody means it.
+
+    >>> is_ahead(("2026-02-01", 7), ("2026-01-31", 9)), is_ahead(None, 5), is_ahead({"part": 1}, {"part": 2})
+    (True, False, False)
+    """
+    try:
+        return bool(position > present)
+    except TypeError:
+        return False
 
 
 def _plain(value: Any) -> Json:

@@ -57,7 +57,7 @@ def replay(given: Namespace) -> str:
     """Give batches of the log to consumers again."""
     url, act = url_of(given.store), act_of(given)
 
-    async def work() -> tuple[Watermark, dict[str, int]]:
+    async def work() -> tuple[Watermark, dict[str, int], int]:
         async with opened(url) as store:
             watermark = await find(store, given)
             key = watermark.key
@@ -71,13 +71,16 @@ def replay(given: Namespace) -> str:
                 question = f"batches {first} to {last} of {key} are given again to {', '.join(named)}."
                 require_consent(given, question, f"batches of {key} were not replayed")
             only = {"consumer": given.consumer, "dead_only": given.dead, "act": act}
-            return watermark, await store.replay(key, first, last, **only)
+            asked = 0 if given.dead else last - first + 1
+            return watermark, await store.replay(key, first, last, **only), asked
 
-    watermark, counts = asyncio.run(work())
+    watermark, counts, asked = asyncio.run(work())
     if given.output == "json":
         return output.as_json({"watermark": str(watermark.key), "batches": counts})
     facts: list[tuple[str, Any]] = [("watermark", watermark.key)]
     facts += [(f"to {consumer}", _batches(count)) for consumer, count in counts.items()]
+    if any(count < asked for count in counts.values()):
+        facts.append(("the others", "wait for the consumer already, or are no longer in the log"))
     return output.pairs(facts)
 
 

@@ -113,10 +113,17 @@ def _rewound_position(given: Namespace, watermark: Watermark) -> Cursor:
         msg = f"--to {given.to} is no way back; give {_EARLIEST}, for the very start of the source, or a position"
         raise ConfigurationError(msg)
     try:
-        return _position(given, given.to, watermark.cursor)
+        position = _position(given, given.to, watermark.cursor)
     except ConfigurationError as error:
         msg = f"{error}. For the very start of the source, give --to {_EARLIEST}"
         raise ConfigurationError(msg) from error
+    if not given.force and positions.is_ahead(position, watermark.cursor):
+        msg = (
+            f"--to {given.to} lies ahead of the watermark, which is at {positions.written(watermark.cursor)}: what is "
+            "between them would be skipped. Give a position behind it; --force goes there all the same"
+        )
+        raise ConfigurationError(msg)
+    return position
 
 
 def _given_position(given: Namespace, watermark: Watermark) -> Cursor:

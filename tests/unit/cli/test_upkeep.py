@@ -75,6 +75,7 @@ def test_replay_a_range(busy, run):
     assert busy.pending("orders", "load") == []
     assert run("replay", "orders", "--from", "2", "--to", "2", "--consumer", "load", "--yes").code == 0
     assert (busy.pending("orders", "load"), busy.pending("orders", "audit")) == ([2], [])
+    assert "the others" in run("replay", "orders", "--from", "2", "--to", "2", "--consumer", "load", "--yes").out
     assert run("replay", "orders", "--from", "2", "--yes", "-o", "json").json["batches"] == {"audit": 2, "load": 1}
     assert (busy.pending("orders", "load"), busy.pending("orders", "audit")) == ([2, 3], [2, 3])
 

@@ -176,6 +176,16 @@ def test_rewind_to_latest(store, run, cursor, word):
     assert store.load("orders").cursor == word
 
 
+@pytest.mark.parametrize(("cursor", "ahead"), [(5, "6"), ("0007", "zzzz"), (CURSOR, '["2026-02-01T00:00:00Z", 1]')])
+def test_rewind_does_not_skip(store, run, cursor, ahead):
+    """A position ahead of the present one is refused, since what is between would never come; --force takes it."""
+    store.add("orders", cursor=cursor)
+    refused = run("rewind", "orders", "--to", ahead, "--yes")
+    assert (refused.code, "lies ahead of the watermark" in refused.err) == (1, True)
+    assert store.load("orders").cursor == cursor
+    assert run("rewind", "orders", "--to", ahead, "--yes", "--force").code == 0
+
+
 def test_rewind_to_what_is_no_position(store, run):
     """The message offers earliest; the start as show writes it is the very start as well."""
     store.add("orders", cursor=5)
