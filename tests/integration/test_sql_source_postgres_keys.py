@@ -54,6 +54,22 @@ async def test_47_a_partial_or_computed_index_is_no_key(database: Database, inde
         await database.source().poll(None, 10, frozenset())
 
 
+async def test_47_an_index_that_tells_apart_what_the_column_calls_equal_is_no_key(database: Database) -> None:
+    """Where 'a' and 'A' share a place by the column's collation, a unique index by another one may let both in."""
+    database.execute(
+        "CREATE COLLATION any_case (provider = libc, locale = 'C')",
+        "CREATE TABLE orders (name text COLLATE any_case NOT NULL)",
+        'CREATE UNIQUE INDEX apart ON orders (name COLLATE "C")',
+    )
+    assert (await database.source(cursor="name").poll(None, 1, frozenset())).size == 0
+    # What ICU's collations may be, and this server's build has none of: the catalogue is all that is looked at.
+    database.execute("UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'any_case'")
+    with pytest.raises(SourceError, match="no total order"):
+        await database.source(cursor="name").poll(None, 1, frozenset())
+    database.execute("CREATE UNIQUE INDEX alike ON orders (name)")
+    assert (await database.source(cursor="name").poll(None, 1, frozenset())).size == 0
+
+
 async def test_47_a_key_of_a_parent_says_nothing_of_the_tables_that_inherit(database: Database) -> None:
     """Rows of children are read with the parent's, under no key of its own; as partitions they are."""
     make_orders(database)

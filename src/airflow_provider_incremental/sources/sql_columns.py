@@ -49,6 +49,7 @@ class Column:
     :param as_text: whether the database is asked for it as text, since its type has no exact form here.
     :param resolution: seconds between two neighbouring values of a timestamp.
     :param sample: one of its values, where the kind was learned from one.
+    :param disorder: why, though its values have a kind, they may not serve in a cursor; the remedy is in it.
     :param ahead: how many numbers a session takes from the column's sequence at once, and keeps for later.
     :param unsendable: values that the driver takes for others, so that they cannot be compared with.
     """
@@ -61,6 +62,7 @@ class Column:
     resolution: float = 0.0
     sample: Any = field(default=None, compare=False)
     unsendable: frozenset[Any] = frozenset()
+    disorder: str | None = None
     ahead: int = 1
 
 

@@ -7,7 +7,7 @@ learned from the cursor of one row, whichever.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind, kind_of, looks_like_timestamp
+from airflow_provider_incremental.sources.sql_disorder import disorder_of, type_told
 from airflow_provider_incremental.sources.sql_keyset import columns_of, sample_of
 from airflow_provider_incremental.sources.sql_readers import Shape
 
@@ -39,13 +40,13 @@ def describe(connection: sa.engine.Connection, selection: SqlSelection, place: s
         result = connection.execute(columns_of(selection, rows=False), dict(selection.parameters))
         columns = [Column(name=name) for name in map(str, result.keys())]
         result.close()
-    sampled = {column.name: column for column in _sample(connection, selection, columns)}
+    sampled, empty = _sample(connection, selection, columns)
     return Shape(
         place=place,
         dialect=connection.dialect.name,
         columns=[sampled.get(column.name, column) for column in columns],
         keys=keys,
-        empty=not sampled,
+        empty=empty,
         blind=_blind(connection) if connection.dialect.name in ("mysql", "mariadb") else None,
     )
 
@@ -79,15 +80,18 @@ def _table(
     # In this order: on SQLite, SQLAlchemy 1.4 sorts the columns for itself when it is asked for the key.
     described = list(inspector.get_columns(name, schema=schema))
     key = frozenset(inspector.get_pk_constraint(name, schema=schema).get("constrained_columns") or ())
-    columns = [
-        Column(
-            name=str(column["name"]),
-            type_name=f"of type {type(column['type']).__name__}",
-            nullable=bool(column.get("nullable", True)) and column["name"] not in key,
-        )
-        for column in described
-    ]
+    columns = [_declared(connection.dialect.name, column, key) for column in described]
     return columns, [each for each in (key, *_unique(inspector, name, schema)) if each]
+
+
+def _declared(dialect: str, column: Mapping[str, Any], key: frozenset[str]) -> Column:
+    name, type_name = str(column["name"]), type(column["type"]).__name__
+    return Column(
+        name=name,
+        type_name=f"of type {type_name}",
+        nullable=bool(column.get("nullable", True)) and name not in key,
+        disorder=disorder_of(dialect, type_name, name),
+    )
 
 
 def _unique(inspector: Any, name: str, schema: str | None) -> Iterator[frozenset[str]]:
@@ -103,27 +107,47 @@ def _unique(inspector: Any, name: str, schema: str | None) -> Iterator[frozenset
                 yield frozenset(index["column_names"])
 
 
-def _sample(connection: sa.engine.Connection, selection: SqlSelection, columns: Sequence[Column]) -> Iterator[Column]:
-    """Yield the cursor columns with what one row tells of them; nothing when there is no row."""
+def _sample(
+    connection: sa.engine.Connection, selection: SqlSelection, columns: Sequence[Column]
+) -> tuple[dict[str, Column], bool]:
+    """Return the cursor columns with what one row tells of them, by name, and whether there is no row."""
     known = {column.name: column for column in columns}
     if not all(name in known for name in selection.cursor):
-        return
+        return {}, True
     result = connection.execute(sample_of(selection), dict(selection.parameters))
-    description = list(result.cursor.description)
+    dialect = connection.dialect.name
+    codes, told = [each[1] for each in result.cursor.description], type_told(dialect, result.cursor)
     row = result.fetchone()
     result.close()
-    if row is None:
-        return
-    for name, value, described in zip(selection.cursor, row, description, strict=True):
-        kind = _kind(connection.dialect.name, value, described[1])
-        column = known[name]
-        yield replace(
-            column,
-            kind=kind,
-            type_name=column.type_name if selection.table is not None else f"of type {type(value).__name__}",
-            resolution=_COARSEST if kind in TIMESTAMPS else 0.0,
-            sample=value,
-        )
+    sampled: dict[str, Column] = {}
+    for place, name in enumerate(selection.cursor):
+        column = _as_told(dialect, known[name], told[place])
+        if row is not None:
+            column = _as_sampled(dialect, column, row[place], codes[place], named=selection.table is not None)
+        sampled[name] = column
+    return sampled, row is None
+
+
+def _as_told(dialect: str, column: Column, type_told: str | None) -> Column:
+    disorder = disorder_of(dialect, type_told, column.name)
+    if disorder is None:
+        return column
+    return replace(column, type_name=f"of type {type_told}", disorder=disorder)
+
+
+def _as_sampled(dialect: str, column: Column, value: Any, code: Any, *, named: bool) -> Column:
+    """Return a column with what a value of it tells.
+
+    :param named: whether the catalogue has a name of its type.
+    """
+    kind = _kind(dialect, value, code)
+    return replace(
+        column,
+        kind=kind,
+        type_name=column.type_name if named or column.disorder else f"of type {type(value).__name__}",
+        resolution=_COARSEST if kind in TIMESTAMPS else 0.0,
+        sample=value,
+    )
 
 
 def _kind(dialect: str, value: Any, type_code: Any) -> Kind | None:

@@ -60,10 +60,11 @@ SELECT a.attname, a.atttypmod, a.attnotnull AND NOT EXISTS (
 FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = pg_catalog.to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
 """
-# A table's key does not hold for the tables that inherit from it, whose rows are read with its own.
+# A table's key does not hold for the tables that inherit from it, whose rows are read with its own; nor does one by
+# another collation, where the column's own calls texts equal that are not the same.
 _KEYS = """
 SELECT array_agg(a.attname::text) AS columns FROM pg_catalog.pg_index i
-CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS part(attnum, number)
+CROSS JOIN LATERAL unnest(i.indkey, i.indcollation) WITH ORDINALITY AS part(attnum, compared_by, number)
 JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = part.attnum
 WHERE i.indrelid = pg_catalog.to_regclass($1) AND i.indisunique AND i.indisvalid
 AND i.indpred IS NULL AND i.indexprs IS NULL AND part.number <= i.indnkeyatts AND NOT EXISTS (
@@ -71,6 +72,9 @@ AND i.indpred IS NULL AND i.indexprs IS NULL AND part.number <= i.indnkeyatts AN
     WHERE h.inhparent = i.indrelid AND c.relkind <> 'p'
 )
 GROUP BY i.indexrelid
+HAVING bool_and(a.attcollation = part.compared_by OR NOT EXISTS (
+    SELECT FROM pg_catalog.pg_collation c WHERE c.oid = a.attcollation AND NOT c.collisdeterministic
+))
 """
 # Rows that another server's transactions add: its partitions count as the table's own.
 _ELSEWHERE = """

@@ -72,7 +72,10 @@ def _missing(selection: SqlSelection, known: dict[str, Column], place: str) -> I
 
 
 def _unorderable(place: str, column: Column, *, empty: bool) -> Iterator[Refusal]:
-    if column.kind is None and not empty:
+    if column.disorder is not None:
+        msg = f"{place}: column {column.name} is {column.type_name}, which cannot serve in a cursor: {column.disorder}"
+        yield Refusal("types", msg)
+    elif column.kind is None and not empty:
         msg = (
             f"{place}: column {column.name} is {column.type_name}, which cannot serve in a cursor; take a column of "
             "numbers, texts, dates, timestamps, UUIDs or bytes, or watch a query that converts it"
