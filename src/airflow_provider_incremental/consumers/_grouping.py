@@ -39,18 +39,44 @@ class Groups:
     ) -> None:
         """Give back what was taken in advance; nothing went wrong with it."""
         while self._ahead:
-            self._session.run(self.intake.give_back(self._ahead.pop(0), None))
+            self._return(self._ahead[0])
 
     def __iter__(self) -> Iterator[list[Taken]]:
         """Yield groups until nothing can be had, or as many batches as are wanted have come."""
         while self._ahead or self._take():
-            size = 1
-            while self._max_items is not None and self._take():
-                if not self._fits(self._ahead[:size], self._ahead[size]):
-                    break
-                size += 1
+            size = self._size()
+            if self._lose():
+                continue  # what is left is put together anew
             group, self._ahead = self._ahead[:size], self._ahead[size:]
             yield group
+
+    def _size(self) -> int:
+        """Take as many batches as fit together, and return how many they are; one more may have been taken."""
+        size = 1
+        while self._max_items is not None and (size < len(self._ahead) or self._take()):
+            if not self._fits(self._ahead[:size], self._ahead[size]):
+                break
+            size += 1
+        return size
+
+    def _lose(self) -> bool:
+        """Let go of what another worker took meanwhile, and in order of what comes after it; whether there was any."""
+        lost = self._session.run(self.intake.lost(self._ahead))
+        keys = {each.claim.batch.key for each in lost} if self.intake.ordered else set()
+        held = [each for each in self._ahead if each not in lost]
+        if self._left is not None:
+            self._left += len(lost)
+        self._ahead = held
+        for each in [each for each in held if each.claim.batch.key in keys]:
+            self._return(each)
+        return bool(lost)
+
+    def _return(self, taken: Taken) -> None:
+        """Give back what was taken in advance; nothing went wrong with it."""
+        self._session.run(self.intake.give_back(taken, None))
+        self._ahead.remove(taken)
+        if self._left is not None:
+            self._left += 1
 
     def _take(self) -> bool:
         """Claim one more batch; whether there was one to be had."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_incremental.core.batch import Claim
@@ -20,15 +21,18 @@ __all__ = ["Intake", "Taken"]
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Taken:
     """A batch in this consumer's hands, with the task that keeps its lease.
 
-    ``ending`` is true once the store was told what becomes of the batch: a renewal that is refused then says nothing.
+    Until ``sure_until``, by the consumer's clock, nobody else can have it. ``lost`` is true when a renewal was refused,
+    and ``ending`` once the store was told what becomes of the batch: a refusal says nothing then.
     """
 
     claim: Claim
+    sure_until: float
     keeper: asyncio.Task[None] = field(init=False)
+    lost: bool = False
     ending: bool = False
 
 
@@ -57,7 +61,7 @@ class Intake:
         self._holder = holder
         self._lease = lease
         self._clock = clock
-        self._ordered = ordered
+        self.ordered = ordered
         self._patience = patience or Patience()
 
     async def bury(self) -> list[DeadBatch]:
@@ -67,12 +71,13 @@ class Intake:
 
     async def claim(self, batch_id: str | None = None) -> Taken | None:
         """Take the oldest batch that waits, or the one that is named; None when there is none to be had."""
+        sure_until = self._clock.monotonic() + self._lease
         claim = await self._store.claim(
-            self._selector, self._consumer, self._holder, self._lease, batch_id, ordered=self._ordered
+            self._selector, self._consumer, self._holder, self._lease, batch_id, ordered=self.ordered
         )
         if claim is None:
             return None
-        taken = Taken(claim)
+        taken = Taken(claim, sure_until)
         taken.keeper = asyncio.create_task(self._keep(taken), name=f"lease of {claim.batch.id}")
         return taken
 
@@ -113,17 +118,37 @@ class Intake:
         """Say nothing more of the batch: it is free for others when its lease ends."""
         taken.keeper.cancel()
 
+    async def lost(self, taken: Iterable[Taken]) -> list[Taken]:
+        """Return those that another worker took: where a lease may have run out unnoticed, the store is asked.
+
+        :raises StoreError: when it does not answer, so that nobody knows.
+        """
+        return [each for each in taken if not await self._holds(each)]
+
+    async def _holds(self, taken: Taken) -> bool:
+        if not taken.lost and self._clock.monotonic() >= taken.sure_until:
+            await self._renew(taken)
+        return not taken.lost
+
+    async def _renew(self, taken: Taken) -> None:
+        sure_until = self._clock.monotonic() + self._lease
+        try:
+            await self._store.renew(taken.claim, self._lease)
+        except LeaseLostError as error:
+            if not (taken.lost or taken.ending):
+                batch = taken.claim.batch
+                log.warning("batch %s of %s: %s", batch.id, batch.key, describe(error))
+            taken.lost = True
+        else:
+            taken.sure_until = sure_until
+
     async def _keep(self, taken: Taken) -> None:
-        claim = taken.claim
-        while True:
+        while not taken.lost:
             await self._clock.sleep(self._lease / 3)
             try:
-                claim = await self._store.renew(claim, self._lease)
-            except LeaseLostError as error:
-                if not taken.ending:
-                    log.warning("batch %s of %s: %s", claim.batch.id, claim.batch.key, describe(error))
-                return
+                await self._renew(taken)
             except (Exception, asyncio.CancelledError) as error:
                 if told_to_stop(error):
                     raise
-                log.warning("batch %s: the lease was not renewed, trying again: %s", claim.batch.id, describe(error))
+                name = taken.claim.batch.id
+                log.warning("batch %s: the lease was not renewed, trying again: %s", name, describe(error))

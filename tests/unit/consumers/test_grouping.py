@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider_incremental import consume
+from airflow_provider_incremental.consumers import _consumer
 from airflow_provider_incremental.core.batch import NewBatch
+from airflow_provider_incremental.core.clock import SystemClock
 from airflow_provider_incremental.core.errors import StoreUnavailableError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, WatermarkKey
@@ -123,3 +130,44 @@ def test_ranges_are_put_together_only_where_they_touch() -> None:
     found = [(batch.low, batch.high, batch.count) for batch in consume("orders", consumer="c", max_items=99)]
     assert found == [(None, 1, 1), (1, 7, 6), (9, 12, 3)]
     assert in_store(lambda store: store.pending(Selector("orders"), "c")) == []
+
+
+@pytest.fixture
+def take_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let this process sleep through its leases, and another worker take a batch meanwhile."""
+    slept = 0.0
+
+    class Clock(SystemClock):
+        def monotonic(self) -> float:
+            return time.monotonic() + slept
+
+    def act(seq: int) -> None:
+        nonlocal slept
+        slept += 4000
+        with closing(sqlite3.connect(tmp_path / "store.db")) as connection, connection:
+            connection.execute("UPDATE asset_watermark_claims SET holder = 'another' WHERE seq = ?", (seq,))
+
+    monkeypatch.setattr(_consumer, "SystemClock", Clock)
+    return act
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ordered", "expected"),
+    [((1, 2, 2), False, [1, 3]), ((1, 2, 2), True, [1]), ((2, 1, 1), False, [1, 3]), ((2, 1, 1), True, [1])],
+)
+def test_what_another_worker_took_meanwhile_is_not_handed_out(
+    take_over: Callable[[int], None], sizes: tuple[int, ...], expected: list[int], *, ordered: bool
+) -> None:
+    """A batch that was taken in advance by a worker that then slept is the other's; in order so is what follows."""
+    commit(*[[seq] * size for seq, size in enumerate(sizes, 1)])
+    seqs = []
+    for batch in consume("orders", consumer="c", max_items=2, lease=3600, ordered=ordered, max_batches=3):
+        seqs.append(batch.seq)
+        batch.acknowledge()
+        if batch.seq == 1:
+            take_over(2)
+    assert seqs == expected
+    left = [seq for seq in (2, 3) if seq not in seqs]
+    assert waiting("c") == left
+    free = in_store(lambda store: store.pending(Selector("orders"), "c", free=True))
+    assert [batch.seq for batch in free] == [seq for seq in left if seq != 2]

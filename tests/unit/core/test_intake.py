@@ -151,3 +151,37 @@ async def test_a_renewal_that_comes_after_the_end_is_no_loss(
     assert taken.keeper.done()
     await say(taken)
     assert caplog.records == []
+
+
+async def test_a_lease_is_lost_when_a_renewal_said_so(filled: Deployment) -> None:
+    """What the keeper found out is known at once, without another question."""
+    store = CrashingStore(filled.store)
+    intake = filled.intake(store)
+    first, second = of(await intake.claim()), of(await intake.claim())
+    store.fail("before", "renew", StoreUnavailableError("gone"), times=6)
+    await filled.run_for(62)
+    other = await filled.store.claim(ORDERS, "load", "other", 600, first.claim.batch.id)
+    assert other is not None
+    await filled.run_for(60)
+    asked = store.calls.count("renew")
+    assert await intake.lost([first, second]) == [first]
+    assert store.calls.count("renew") == asked
+    await intake.acknowledge(second)
+
+
+@pytest.mark.parametrize("taken_over", [False, True])
+async def test_a_lease_that_ran_out_unnoticed_is_asked_for(filled: Deployment, *, taken_over: bool) -> None:
+    """A process that slept through its lease asks before it works on: the batch may be somebody else's."""
+    store = CrashingStore(filled.store)
+    intake = filled.intake(store)
+    taken = of(await intake.claim())
+    filled.clock.advance(61)  # as of a process that was stopped: the keeper had no turn
+    if taken_over:
+        assert await filled.store.claim(ORDERS, "load", "other", 600, taken.claim.batch.id) is not None
+    store.fail("before", "renew", StoreUnavailableError("gone"))
+    with pytest.raises(StoreUnavailableError):
+        await intake.lost([taken])
+    assert await intake.lost([taken]) == ([taken] if taken_over else [])
+    assert await intake.lost([taken]) == ([taken] if taken_over else [])
+    assert store.calls.count("renew") == 2
+    await intake.abandon(taken)
