@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider_incremental.core.batch import Claim
+from airflow_provider_incremental.core.errors import StoreError
 from airflow_provider_incremental.core.intake import Intake, Taken
 from airflow_provider_incremental.wiring.sync import StoreSession
 
@@ -29,6 +30,7 @@ class Groups:
         self._left = max_batches
         self._max_items = max_items
         self._ahead: list[Taken] = []
+        self._error: StoreError | None = None
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -42,13 +44,18 @@ class Groups:
             self._return(self._ahead[0])
 
     def __iter__(self) -> Iterator[list[Taken]]:
-        """Yield groups until nothing can be had, or as many batches as are wanted have come."""
+        """Yield groups until nothing can be had, or as many batches as are wanted have come.
+
+        :raises StoreError: why no more could be had, after what was taken before has been handed out.
+        """
         while self._ahead or self._take():
             size = self._size()
             if self._lose():
                 continue  # what is left is put together anew
             group, self._ahead = self._ahead[:size], self._ahead[size:]
             yield group
+        if self._error is not None:
+            raise self._error
 
     def _size(self) -> int:
         """Take as many batches as fit together, and return how many they are; one more may have been taken."""
@@ -80,7 +87,13 @@ class Groups:
 
     def _take(self) -> bool:
         """Claim one more batch; whether there was one to be had."""
-        taken = None if self._left == 0 else self._session.run(self.intake.claim())
+        if self._left == 0 or self._error is not None:
+            return False
+        try:
+            taken = self._session.run(self.intake.claim())
+        except StoreError as error:
+            self._error = error
+            return False
         if taken is None:
             return False
         self._ahead.append(taken)

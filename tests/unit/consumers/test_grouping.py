@@ -15,7 +15,7 @@ from airflow_provider_incremental import consume
 from airflow_provider_incremental.consumers import _consumer
 from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.clock import SystemClock
-from airflow_provider_incremental.core.errors import StoreUnavailableError
+from airflow_provider_incremental.core.errors import StoreError, StoreUnavailableError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, WatermarkKey
 from airflow_provider_incremental.stores.sql.store import SqlStore
@@ -68,8 +68,8 @@ def test_what_was_taken_in_advance_is_given_back_without_an_attempt() -> None:
     assert [(batch.seq, batch.attempt) for batch in consume("orders", consumer="c")] == [(2, 1), (3, 1)]
 
 
-def test_a_group_that_cannot_be_put_together_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store goes away between two claims: nobody has to wait for the lease of what was taken before."""
+def test_what_was_taken_before_the_store_went_away_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store goes away between two claims: what is in hand is processed, and then the error is raised."""
     commit([1], [2])
     claim, claims = SqlStore.claim, iter([None, StoreUnavailableError("away")])
 
@@ -80,10 +80,33 @@ def test_a_group_that_cannot_be_put_together_is_given_back(monkeypatch: pytest.M
         return await claim(self, *given, **how)
 
     monkeypatch.setattr(SqlStore, "claim", failing)
-    with pytest.raises(StoreUnavailableError):
-        groups(9)
-    monkeypatch.setattr(SqlStore, "claim", claim)
-    assert [(batch.seq, batch.attempt) for batch in consume("orders", consumer="c")] == [(1, 1), (2, 1)]
+    found = consume("orders", consumer="c", max_items=9)
+    assert next(found).items == [1]
+    with pytest.raises(StoreUnavailableError, match="away"):
+        next(found)
+    assert waiting("c") == [2]
+
+
+@pytest.mark.parametrize(("max_items", "expected"), [(100, [[1, 2, 4]]), (2, [[1, 2], [4]]), (None, [[1], [2], [4]])])
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_can_be_read_comes_before_the_error_of_what_cannot(
+    tmp_path: Path, max_items: int | None, expected: list[list[int]], *, fails: bool
+) -> None:
+    """A newer release wrote one batch: it stands in nobody's way, whether the body finishes the others or not."""
+    commit([1], [2], [3], [4])
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection, connection:
+        connection.execute("UPDATE asset_watermark_batches SET items = ? WHERE seq = 3", ('[{"$vector": "1"}]',))
+    found, got = consume("orders", consumer="c", max_items=max_items), []
+
+    def process() -> None:
+        for batch in found:
+            got.append(batch.items)
+            if fails:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError if fails else StoreError):
+        process()
+    assert got == (expected[:1] if fails else expected)
 
 
 def test_max_batches_counts_batches_not_groups() -> None:
