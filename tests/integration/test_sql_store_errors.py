@@ -95,6 +95,14 @@ async def test_no_such_database(server_database: str, opened: OpenStore) -> None
     assert "no_such_database" in await refusal(store, StoreUnavailableError)
 
 
+async def test_a_database_that_takes_no_connections(
+    postgres_server: DatabaseServer, postgres_database: str, opened: OpenStore
+) -> None:
+    """As during a restore: an unavailable store, which is waited for."""
+    postgres_server.execute(f"ALTER DATABASE {urlsplit(postgres_database).path[1:]} ALLOW_CONNECTIONS false")
+    assert "not currently accepting connections" in await refusal(opened(postgres_database), StoreUnavailableError)
+
+
 async def test_a_server_that_accepts_and_says_nothing(postgres_database: str, opened: OpenStore) -> None:
     """A connection that hangs ends by its timeout, and is an unavailable store."""
     hang = asyncio.Event()

@@ -93,5 +93,11 @@ def _add_bench(commands: Any) -> None:
     )
     beside.add_argument("--against", metavar="STORE", help="beside another store: see --store")
     command.add_argument("--repeat", type=several, default=20, metavar="N", help="cycles; default: 20, at least 2")
+    command.add_argument(
+        "--namespace",
+        default="default",
+        metavar="NAME",
+        help="where a token is limited to some; default: default",
+    )
     command.add_argument("--items", type=count, metavar="M", help="in each batch; default: 1, and then 300")
     add_output(command)

@@ -23,7 +23,7 @@ from airflow_provider_incremental.core.batch import NewBatch
 from airflow_provider_incremental.core.errors import ConfigurationError, ConflictError, StoreError
 from airflow_provider_incremental.core.store import Selector, WatermarkStore
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
-from airflow_provider_incremental.stores.api.address import SCHEMES
+from airflow_provider_incremental.stores.api.address import is_api
 
 __all__ = ["Poll", "cycle", "finding", "run"]
 
@@ -102,7 +102,7 @@ async def _measured(given: Namespace) -> tuple[list[dict[str, object]], list[str
         left: list[str] = []
         for items in _ITEMS if given.items is None else (given.items,):
             for name, pages in (("whole", _PAGES), ("operations", ())):
-                times = await _in_turns(stores, given.repeat, finding(items, pages), left)
+                times = await _in_turns(stores, given, finding(items, pages), left)
                 rows += [
                     {"store": repr(store), "items": items, "cycle": name} | _figures(each, times[-1])
                     for store, each in zip(stores, times, strict=True)
@@ -118,23 +118,23 @@ async def _urls(given: Namespace, opening: AsyncExitStack) -> list[str]:
         return [f"{given.mode}:", url]
     if given.mode is None:
         return [url] if given.against is None else [url, await asyncio.to_thread(url_of, given.against)]
-    if url.partition("://")[0].lower() in SCHEMES:
+    if is_api(url):
         msg = f"--mode {given.mode} measures a database, and the store is itself an API; give --store a database"
         raise ConfigurationError(msg)
     return [url] if given.mode == "direct" else [await opening.enter_async_context(api_over(url)), url]
 
 
-async def _in_turns(stores: list[WatermarkStore], repeat: int, poll: Poll, left: list[str]) -> list[list[float]]:
+async def _in_turns(stores: list[WatermarkStore], given: Namespace, poll: Poll, left: list[str]) -> list[list[float]]:
     """Time cycles on each store in short rounds, so that whatever else the machine does meets all of them."""
-    keys = [WatermarkKey("airflow-incremental bench", "default", uuid.uuid4().hex) for _ in stores]
+    keys = [WatermarkKey("airflow-incremental bench", given.namespace, uuid.uuid4().hex) for _ in stores]
     for store, key in zip(stores, keys, strict=True):
         await store.register(key, _WATCHES)
         await store.subscribe(Selector(key.asset_name, key.namespace, key.key), _CONSUMER, "earliest")
         await cycle(store, key, poll)  # connects
     times: list[list[float]] = [[] for _ in stores]
-    for done in range(0, repeat, _ROUND):
+    for done in range(0, given.repeat, _ROUND):
         for each, store, key in zip(times, stores, keys, strict=True):
-            each += [await cycle(store, key, poll) for _ in range(min(_ROUND, repeat - done))]
+            each += [await cycle(store, key, poll) for _ in range(min(_ROUND, given.repeat - done))]
     for store, key in zip(stores, keys, strict=True):
         left += filter(None, [await _forget(store, key)])
     return times
@@ -147,7 +147,7 @@ async def _forget(store: WatermarkStore, key: WatermarkKey) -> str | None:
     except StoreError as error:
         return (
             f"the watermark of this benchmark, {key}, could not be deleted from {store!r}: {error}. Somebody with the "
-            f"scope admin can: airflow-incremental forget '{key}'"
+            f"scope admin can: airflow-incremental forget '{key}' --store STORE"
         )
     return None
 

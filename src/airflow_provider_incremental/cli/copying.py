@@ -24,6 +24,7 @@ from airflow_provider_incremental.core.errors import (
 )
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.core.watermark import Watermark
+from airflow_provider_incremental.stores.api.address import is_api
 
 __all__ = ["run"]
 
@@ -67,8 +68,12 @@ async def _copied(given: Namespace) -> list[Outcome]:
         if await source.identity() == await target.identity():
             msg = "--from and --to lead to the same store; there is nothing to copy"
             raise ConfigurationError(msg)
+        if is_api(urls[0]):
+            _say("from an API, what its token may see is copied, and nothing else")
         watermarks = await to_copy(source)
-        if not given.force and not given.dry_run:
+        if given.dry_run:
+            _say_all(await _signs(source, watermarks), "the real copy would refuse, since the store is in use")
+        elif not given.force:
             await _require_quiet(source, watermarks)
         outcomes = []
         for number, each in enumerate(watermarks, 1):
@@ -100,11 +105,8 @@ def _kept(url: str) -> str:
     return url
 
 
-async def _require_quiet(source: WatermarkStore, watermarks: Sequence[Watermark]) -> None:
-    """Refuse to copy what somebody still works on.
-
-    :raises ConfigurationError: naming the watermarks, and what to stop.
-    """
+async def _signs(source: WatermarkStore, watermarks: Sequence[Watermark]) -> list[str]:
+    """Return what shows that somebody still works on a store."""
     now = dt.datetime.now(dt.UTC)
     signs: list[str] = []
     for each in watermarks:
@@ -112,11 +114,28 @@ async def _require_quiet(source: WatermarkStore, watermarks: Sequence[Watermark]
             signs += [f"{each.key}: {sign}" for sign in await signs_of_life(source, each, now)]
         except StoreError as error:
             _reason(error)  # what cannot be read is not copied
+    return signs
+
+
+def _listed(signs: Sequence[str]) -> str:
+    more = f"\n  and {len(signs) - _MOST_SIGNS} more" if len(signs) > _MOST_SIGNS else ""
+    return "".join(f"\n  {each}" for each in signs[:_MOST_SIGNS]) + more
+
+
+def _say_all(signs: Sequence[str], what: str) -> None:
     if signs:
-        more = f"\n  and {len(signs) - _MOST_SIGNS} more" if len(signs) > _MOST_SIGNS else ""
-        lines = "".join(f"\n  {each}" for each in signs[:_MOST_SIGNS])
+        _say(f"{what}:{_listed(signs)}")
+
+
+async def _require_quiet(source: WatermarkStore, watermarks: Sequence[Watermark]) -> None:
+    """Refuse to copy what somebody still works on.
+
+    :raises ConfigurationError: naming the watermarks, and what to stop.
+    """
+    signs = await _signs(source, watermarks)
+    if signs:
         msg = (
-            f"the store that is copied seems to be in use; nothing was copied:{lines}{more}\n"
+            f"the store that is copied seems to be in use; nothing was copied:{_listed(signs)}\n"
             "What triggers and tasks do while it is copied would stay behind. Stop the triggerers, and pause the DAGs "
             "that consume until their tasks have ended; then repeat this, with --force if you know that all is stopped"
         )

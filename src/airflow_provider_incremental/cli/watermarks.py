@@ -17,7 +17,7 @@ from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.upkeep import ConsumerStatus
 from airflow_provider_incremental.core.watermark import Cursor, Watermark
-from airflow_provider_incremental.stores.api.address import SCHEMES
+from airflow_provider_incremental.stores.api.address import is_api
 
 __all__ = ["list_all", "rewind", "set_position", "show"]
 
@@ -40,7 +40,7 @@ def list_all(given: Namespace) -> str:
     if given.output == "json":
         return output.as_json([output.watermark_json(each) | backlogs[each.key].json for each in watermarks])
     if not watermarks:
-        seen = ", or none that you may see" if url.partition("://")[0].lower() in SCHEMES else ""
+        seen = ", or none that you may see" if is_api(url) else ""
         return f"no watermarks yet{seen}: a trigger makes its own when it polls"
     return output.watermarks_table(watermarks, backlogs, wide=given.wide)
 

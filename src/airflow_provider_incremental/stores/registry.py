@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any, cast
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.redact import describe
@@ -160,11 +161,14 @@ def _brought_by_others(scheme: str) -> Callable[[str], WatermarkStore] | None:
         raise ConfigurationError(msg)
     for value, entry in found.items():
         try:
-            make: Callable[[str], WatermarkStore] = entry.load()
+            make: Any = entry.load()
         except Exception as error:  # whatever the package's modules do when they are loaded
             msg = f"the store of {scheme}:// is brought by {value}, which cannot be loaded: {describe(error)}"
             raise ConfigurationError(msg) from error
-        return make
+        if not callable(make):
+            msg = f"the store of {scheme}:// is brought by {value}, which is no function from an address to a store"
+            raise ConfigurationError(msg)
+        return cast(Callable[[str], WatermarkStore], make)
     return None
 
 

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from sqlalchemy.engine import URL
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.migrations.run import upgrade_embedded
-from airflow_provider_incremental.stores.api.address import SCHEMES
+from airflow_provider_incremental.stores.api.address import is_api
 from airflow_provider_incremental.stores.registry import shared_store
 from airflow_provider_incremental.wiring.airflow import airflow_home, metadata_database_url, setting
 from airflow_provider_incremental.wiring.connections import TLS_EXTRAS, named_extras
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 _BY_CONNECTION = "conn:"
 _SETTING = "[incremental] store"
 _API_PATH = "/incremental/api"  # of Airflow's api-server
+_API_OPTIONS = ("token_file", "token_url", "ca_file", "timeout")
 _SCHEMES = {"postgres": "postgresql", "mysql": "mysql", "sqlite": "sqlite"}
 
 
@@ -81,7 +83,7 @@ def served_store_url() -> str:
     for name in ("api_store", "store"):
         given = setting(name).strip()
         url = store_url(given) if given else ""
-        if url and url.partition("://")[0].lower() not in SCHEMES:
+        if url and not is_api(url):
             return url
     return metadata_database_url()
 
@@ -164,12 +166,18 @@ def _api_url(connection: Connection) -> str:
 
     Without a login, the password is the token. Extras: ``path`` and the options of :class:`stores.api.address.Address`.
     """
+    known = ("path", *_API_OPTIONS)
+    for name in set(connection.extra_dejson) - set(known):
+        meant = get_close_matches(name, known, n=1, cutoff=0.75)
+        if meant:  # others are of Airflow's own hook, such as proxies
+            msg = f"the connection {connection.conn_id} has the extra {name!r}: is {meant[0]!r} meant?"
+            raise ConfigurationError(msg)
     host = connection.host or "localhost"
     place = urlsplit(host if "://" in host else f"{connection.schema or 'https'}://{host}")
     port = f":{connection.port}" if connection.port and not place.port else ""
     path = connection.extra_dejson.get("path") or place.path or _API_PATH
     who = ":".join(quote(each or "", safe="") for each in (connection.login, connection.password))
-    options = urlencode(named_extras(connection, ("token_file", "token_url", "ca_file", "timeout")))
+    options = urlencode(named_extras(connection, _API_OPTIONS))
     url = f"api+{place.scheme}://{who}@{place.netloc}{port}/{path.strip('/')}"
     return f"{url}?{options}" if options else url
 

@@ -117,6 +117,18 @@ def test_a_token_that_allows_nothing_is_not_made(run, tokens):
     assert "--scope" in refused.err
 
 
+@pytest.mark.parametrize(
+    "wrong", [["--name", " "], ["--name", "a\nb"], ["--name", "x", "--namespace", ""], ["--name", "x", "--days", "1e9"]]
+)
+def test_what_would_spoil_the_file_is_refused(run, tokens, wrong):
+    """The other tokens stay usable, and can be revoked."""
+    run("api-token", str(tokens), "--name", "y", "--scope", "read")
+    before = tokens.read_text()
+    refused = run("api-token", str(tokens), "--scope", "read", *wrong)
+    assert (refused.code, refused.out, tokens.read_text()) == (1, "", before)
+    assert any(option in refused.err for option in wrong if option.startswith("--"))
+
+
 def test_a_file_that_no_server_would_read_is_not_changed(run, tokens):
     """Whatever it is, it is not overwritten."""
     tokens.parent.mkdir()
@@ -200,7 +212,7 @@ def test_a_benchmark_times_cycles_and_leaves_nothing(run, tmp_path, monkeypatch)
     urls = [f"sqlite:///{tmp_path}/{name}.db" for name in ("one", "two")]
     for name in ("one", "two"):
         upgrade_embedded(tmp_path / f"{name}.db")
-    arguments = ["--store", urls[0], "--against", urls[1], "--repeat", "3", "--items", "2"]
+    arguments = ["--store", urls[0], "--against", urls[1], "--repeat", "3", "--items", "2", "--namespace", "eu"]
     found = run("bench", *arguments, "--output", "json").json
     assert [(each["cycle"], "overhead_pct" in each) for each in found] == [
         ("whole", True),

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_incremental.cli import copying
+from airflow_provider_incremental.cli.main import main
 from airflow_provider_incremental.core.store import Selector
+from airflow_provider_incremental.stores.sql.store import SqlStore
+from tests.served import serving
 from tests.unit.cli.conftest import CURSOR, Store
 
 
@@ -90,6 +93,7 @@ def test_a_dry_run_writes_nothing(copy, other: Store) -> None:
     said = copy("--dry-run")
     assert said.code == 0
     assert "2 to copy." in said.out
+    assert "the real copy would refuse, since the store is in use:\n  orders: it was polled lately" in said.err
     assert other(lambda store: store.list_watermarks()) == []
 
 
@@ -129,6 +133,20 @@ def test_what_only_a_newer_release_can_read_keeps_nothing_else_back(copy, full: 
     assert "orders/eu: the cursor of watermark orders/eu" in said.out
     assert "upgrade airflow-provider-incremental" in said.out
     assert [str(each.key) for each in other(lambda store: store.list_watermarks())] == ["returns"]
+
+
+async def test_a_copy_from_an_api_says_that_a_token_may_not_see_all(
+    full: Store, other: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it does not see is not in the table either."""
+    store = SqlStore(url=full.url)
+    async with serving(store, tmp_path) as served:
+        token = served.tokens.add("eu", namespaces=["eu"])
+        url = served.url.replace(served.url.split("://:")[1].split("@")[0], token)
+        code = await asyncio.to_thread(main, ["copy", "--from", url, "--to", other.url, "--force"])
+    await store.aclose()
+    said = capsys.readouterr()
+    assert (code, "1 copied" in said.out, "what its token may see is copied" in said.err) == (0, True, True)
 
 
 def test_an_interrupted_copy_says_how_to_go_on(copy, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,13 @@ async def test_the_asset_state_store_of_airflow_is_refused(url: str) -> None:
     assert not registry.has_tables(url)
 
 
+def test_a_package_that_names_no_function_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the scheme and the place."""
+    bring(tmp_path, monkeypatch, "ledger", "brought:__name__")
+    with pytest.raises(ConfigurationError, match="ledger:// is brought by brought:__name__, which is no function"):
+        make_store("ledger://x")
+
+
 async def test_a_package_cannot_take_our_schemes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is installed, memory stays memory."""
     bring(tmp_path, monkeypatch, "memory", "brought:make")

@@ -12,6 +12,7 @@ from airflow_provider_incremental.core.errors import StoreNotMigratedError, Stor
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport
 from airflow_provider_incremental.stores.memory import MemoryStore
+from airflow_provider_incremental.stores.sql.failures import DatabaseFailedError
 from tests.served import serving
 from tests.unit.web.conftest import KEY
 from tests.unit.web.test_api_access import COMMIT, FORGET
@@ -232,7 +233,11 @@ async def test_the_description_names_every_operation(stranger, token):
 
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [(StoreUnavailableError, "no answer from its own store"), (StoreNotMigratedError, "where the server runs")],
+    [
+        (StoreUnavailableError, "no answer from its own store"),
+        (StoreNotMigratedError, "with the store that the API serves"),
+        (DatabaseFailedError, "its own store failed"),
+    ],
 )
 async def test_what_is_behind_the_server_is_told_to_its_log_only(monkeypatch, caplog, tmp_path, kind, says):
     """A caller learns what is the case and who can mend it, not where the database is; alone and in a batch."""
@@ -249,7 +254,8 @@ async def test_what_is_behind_the_server_is_told_to_its_log_only(monkeypatch, ca
         batch = {"operations": [{"operation": "load", "arguments": body}]}
         (inside,) = (await client.post("/v1/batch", json=batch, headers=headers)).json()["results"]
     for found in (alone.json(), inside["problem"]):
-        assert (found["status"], says in found["detail"], "db.internal" in str(found)) == (503, True, False)
+        assert found["status"] == (500 if kind is DatabaseFailedError else 503)
+        assert (says in found["detail"], "db.internal" in str(found)) == (True, False)
     assert "db.internal" in caplog.text
 
 

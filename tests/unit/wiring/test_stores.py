@@ -59,6 +59,13 @@ def test_an_http_connection_becomes_an_api(monkeypatch: pytest.MonkeyPatch, part
     assert store_url() == url
 
 
+def test_an_extra_that_is_misspelt_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that was meant is left out in silence."""
+    connection(monkeypatch, conn_type="http", host="h", login="me", password="p", extra={"tokenfile": "/t"})
+    with pytest.raises(ConfigurationError, match=r"the extra 'tokenfile': is 'token_file' meant"):
+        store_url()
+
+
 @pytest.mark.parametrize(
     ("parts", "url"),
     [

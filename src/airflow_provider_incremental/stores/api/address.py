@@ -10,15 +10,24 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.stores.timeouts import TIMEOUT, timeout_from
 
-__all__ = ["SCHEMES", "Address"]
+__all__ = ["SCHEMES", "Address", "is_api"]
 
 SCHEMES = ("api+https", "api+http")
 """Of addresses that this client serves."""
 
 _SETTING = "[incremental] store"
-_EXAMPLE = "api+https://:TOKEN@host:port/path, or api+https://user:password@host:port/path"
+_EXAMPLE = "api+https:// with host, port and path"
+_WHO = (
+    "In an address, write a token as password without user, or user and password, or ?token_file=FILE; in a "
+    "connection, give a password that is the token, or login and password, or the extra token_file"
+)
 _OPTIONS = ("token_file", "token_url", "ca_file", "timeout")
 _LOGIN = "/auth/token"
+
+
+def is_api(url: str) -> bool:
+    """Whether an address is one of an API."""
+    return url.partition("://")[0].lower() in SCHEMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +74,10 @@ class Address:
         options = _options(parts.query)
         login, secret = unquote(parts.username or "") or None, unquote(parts.password or "") or None
         if login and not secret:
-            msg = f"{_SETTING} has a user and no password; write {_EXAMPLE}"
+            msg = f"{_SETTING} has a user and no password for {origin}. {_WHO}"
             raise ConfigurationError(msg)
         if not secret and "token_file" not in options:
-            msg = f"{_SETTING} says nothing of who calls {origin}; write {_EXAMPLE}, or add ?token_file=/path/to/token"
+            msg = f"{_SETTING} says nothing of who calls {origin}. {_WHO}"
             raise ConfigurationError(msg)
         return cls(
             base=origin + parts.path.rstrip("/"),

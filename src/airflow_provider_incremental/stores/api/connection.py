@@ -96,11 +96,11 @@ class Connection:
         """Return what is said when no answer came; what talks another protocol is not waited for."""
         where = self._address.base
         if isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS in str(error):
-            return StoreError(f"{where} speaks no TLS: write api+http:// in [incremental] store, or another port")
+            return StoreError(f"{where} speaks no TLS: write api+http:// (a connection: schema http), or another port")
         trouble = describe(error) if str(error) else "it did not answer in time"
         hint = "Is it up, and [incremental] store right?"
         if where.startswith("http:") and isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError):
-            hint = "Is it up? Does it want TLS: api+https:// in [incremental] store?"
+            hint = "Is it up? Does it want TLS: api+https:// (in a connection: schema https)?"
         return StoreUnavailableError(f"the store {where} cannot be reached: {trouble}. {hint}")
 
     def _refusal(self, status: int, found: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Connection:
 _HINTS = {
     401: "check the token, or the login and password, of [incremental] store",
     403: "check what the token or user of [incremental] store may do",
-    404: "check the path of [incremental] store; in Airflow it is /incremental/api",
+    404: "check the path of [incremental] store; in Airflow it is /incremental/api, and a server of its own has none",
     413: "let a poll find less with a smaller limit, or raise the limit of the server or of the proxy before it",
     **dict.fromkeys(AWAY, "the server, or the proxy before it, is busy or starting"),
 }

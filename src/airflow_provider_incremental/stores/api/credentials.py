@@ -73,7 +73,8 @@ class Credentials:
         token = _token_in(text)
         if not response.ok or token is None:
             msg = (
-                f"{url} answered {response.status} without a token; is it an Airflow 3, and [incremental] store right?"
+                f"{url} answered {response.status} without a token; is it an Airflow 3, and [incremental] store right? "
+                "A server of its own takes no login: give its token as the password, without a user"
             )
             raise StoreUnavailableError(msg)
         return token

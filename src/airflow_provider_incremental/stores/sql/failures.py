@@ -14,12 +14,24 @@ from airflow_provider_incremental.core.errors import StoreError, StoreNotMigrate
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.stores.sql.engine import SETTING
 
-__all__ = ["DRIVER_ERRORS", "Failure", "classify", "missing_folder", "not_migrated", "translated"]
+__all__ = [
+    "DRIVER_ERRORS",
+    "DatabaseFailedError",
+    "Failure",
+    "classify",
+    "missing_folder",
+    "not_migrated",
+    "translated",
+]
 
 DRIVER_ERRORS = (sa.exc.SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, sqlite3.Error, OSError)
 """Everything that the three drivers, the pool and the network raise; ``TimeoutError`` is an ``OSError``."""
 
 _UPGRADE = "airflow-incremental db upgrade"
+
+
+class DatabaseFailedError(StoreError):
+    """The database refused an operation for a reason that nobody has foreseen."""
 
 
 class Failure(Enum):
@@ -43,6 +55,7 @@ _BY_SQLSTATE = {
     "57P01": Failure.DISCONNECTED,  # administrator's shutdown
     "57P02": Failure.DISCONNECTED,  # crash of another session
     "57P03": Failure.UNAVAILABLE,  # starting up
+    "55000": Failure.UNAVAILABLE,  # a database that takes no connections
     "25006": Failure.READ_ONLY,
     "42501": Failure.OTHER,
 }
@@ -115,7 +128,7 @@ def translated(error: BaseException, where: str) -> StoreError:
     if failure is Failure.ROLLED_BACK:
         msg = f"the store {where} is too busy: {_innermost(error)}. Nothing was changed; try again"
         return StoreUnavailableError(msg)
-    return StoreError(f"the store {where} failed: {_innermost(error)}")
+    return DatabaseFailedError(f"the store {where} failed: {_innermost(error)}")
 
 
 def not_migrated(where: str, trouble: str) -> StoreNotMigratedError:

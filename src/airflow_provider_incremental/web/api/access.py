@@ -29,12 +29,14 @@ class Caller:
     :param allows: whether it may do what needs a scope.
     :param namespaces: the only namespaces of watermarks that it may see or touch; None for all.
     :param vouches: whether it is trusted to name the person who acts; otherwise its own name is added.
+    :param right: what it would need for a scope, in the words of whoever grants it.
     """
 
     name: str
     allows: Callable[[Scope], bool]
     namespaces: frozenset[str] | None = None
     vouches: bool = False
+    right: Callable[[Scope], str] = "the scope {}".format
 
 
 class Auth(Protocol):
@@ -51,7 +53,7 @@ def permitted(caller: Caller, operation: Operation, arguments: dict[str, Any]) -
     :raises ForbiddenError: when the caller lacks the scope, or means watermarks outside of its namespaces.
     """
     if not caller.allows(operation.scope):
-        msg = f"{caller.name} may not {operation.name}: it needs the scope {operation.scope}"
+        msg = f"{caller.name} may not {operation.name}: it needs {caller.right(operation.scope)}"
         raise ForbiddenError(msg)
     return {name: _narrowed(caller, _signed(caller, value)) for name, value in arguments.items()}
 

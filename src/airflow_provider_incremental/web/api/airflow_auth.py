@@ -17,12 +17,18 @@ __all__ = ["AirflowAuth"]
 _METHODS: dict[Scope, Any] = {"read": "GET", "write": "POST", "admin": "PUT"}
 """What a user must be allowed to do with assets: see them; make events of them, as every write leads to; edit them."""
 
+_RIGHTS: dict[Scope, str] = {
+    "read": "the right to see assets",
+    "write": "the right to create asset events (in FAB: can create on Assets)",
+    "admin": "the right to edit assets (in FAB: can edit on Assets)",
+}
+
 
 def _identify(user: Annotated[Any, Depends(get_user)]) -> Caller:
     """Ask once, in a thread: an auth manager may look into its database for the answer."""
     manager = get_auth_manager()
     allowed = {scope for scope, method in _METHODS.items() if manager.is_authorized_asset(method=method, user=user)}
-    return Caller(name=user.get_name(), allows=allowed.__contains__)
+    return Caller(name=user.get_name(), allows=allowed.__contains__, right=_RIGHTS.__getitem__)
 
 
 class AirflowAuth:

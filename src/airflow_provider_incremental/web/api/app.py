@@ -44,7 +44,10 @@ def create_app(
         app = create_app(SqlStore(url="postgresql://..."), TokenAuth(path=Path("/etc/incremental/tokens.json")))
     """
     if not hasattr(store, "once"):
-        msg = f"{store!r} cannot be served: it has no once(), without which a lost answer would commit twice"
+        msg = (
+            f"{store!r} cannot be served by an API: it has no once(), by which a repeated request is done once, "
+            "so that a lost answer would commit twice. Give its own address to triggers and tasks instead"
+        )
         raise ConfigurationError(msg)
     limits, clock = limits or Limits(), clock or SystemClock()
     app = FastAPI(

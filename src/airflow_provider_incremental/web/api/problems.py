@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from airflow_provider_incremental.core.errors import IncrementalError, StoreNotMigratedError, StoreUnavailableError
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.stores.api.problems import MEDIA_TYPE, problem, problem_of
+from airflow_provider_incremental.stores.sql.failures import DatabaseFailedError
 from airflow_provider_incremental.web.api.access import ForbiddenError
 
 __all__ = ["ProblemError", "described", "of_http", "of_ours", "of_unknown", "response"]
@@ -26,8 +27,9 @@ _BEHIND: dict[type[IncrementalError], str] = {
     StoreUnavailableError: "the API's server gets no answer from its own store now; its log says why",
     StoreNotMigratedError: (
         "the API's server runs, but its own store is not ready: its tables are missing or of another release; its log "
-        "says which. Run `airflow-incremental db upgrade` where the server runs"
+        "says which. Run `airflow-incremental db upgrade --store STORE` with the store that the API serves"
     ),
+    DatabaseFailedError: "the API's server could not do it, since its own store failed; its log says how",
 }
 
 
@@ -84,6 +86,8 @@ async def of_http(_: Request, error: Exception) -> Response:
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if status == HTTPStatus.UNAUTHORIZED:
         headers.setdefault("WWW-Authenticate", "Bearer")
+    if status == HTTPStatus.NOT_FOUND:
+        detail = "there is no such operation or path here: the server may be older than the client, or the path wrong"
     code = HTTPStatus(status).phrase.lower().replace(" ", "-")
     return response(problem(status, code, detail), headers)
 

@@ -12,7 +12,7 @@ import uvicorn
 
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.migrations.run import check, upgrade_embedded
-from airflow_provider_incremental.stores.api.address import SCHEMES
+from airflow_provider_incremental.stores.api.address import is_api
 from airflow_provider_incremental.stores.registry import has_tables, make_store
 from airflow_provider_incremental.web.api.app import create_app
 from airflow_provider_incremental.web.api.limits import Limits
@@ -37,7 +37,7 @@ def serve(given: Namespace) -> str:
     auth = TokenAuth(path=given.tokens)
     _require_tls(given)
     url = store_url(given.store)
-    if url.partition("://")[0].lower() in SCHEMES:
+    if is_api(url):
         msg = "the store of an api-server is itself an API; give --store, or set [incremental] store here to a database"
         raise ConfigurationError(msg)
     limits = Limits(

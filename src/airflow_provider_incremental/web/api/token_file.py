@@ -39,14 +39,31 @@ def change(given: Namespace) -> str:
         if not given.scope:
             msg = "give --scope, once or several times: a token that allows nothing is of no use"
             raise ConfigurationError(msg)
+        _require_names(given)
         token = new_token()
-        expires = None if given.days is None else now + dt.timedelta(days=given.days)
+        expires = None if given.days is None else _later(now, "--days", days=given.days)
         new = entry_of(
             token, given.name, given.scope, namespaces=given.namespace, expires=expires, vouches=given.vouches
         )
         kept = entries if given.retire_in is None else _retired(entries, given.name, now, given.retire_in)
         _write(given.file, [*kept, new])
     return token
+
+
+def _require_names(given: Namespace) -> None:
+    for option, text in (("--name", given.name), *(("--namespace", each) for each in given.namespace or ())):
+        if not text.strip() or not text.isprintable():
+            msg = f"{option} {text!r} is not a name: give letters that can be read in a log"
+            raise ConfigurationError(msg)
+
+
+def _later(now: dt.datetime, option: str, **span: float) -> dt.datetime:
+    try:
+        return now + dt.timedelta(**span)
+    except OverflowError:
+        (number,) = span.values()
+        msg = f"{option} {number:g} is past the last day that there is; leave it out for a token without an end"
+        raise ConfigurationError(msg) from None
 
 
 @contextmanager
@@ -71,7 +88,7 @@ def _entries(path: Path) -> list[dict[str, Any]]:
 
 
 def _retired(entries: list[dict[str, Any]], name: str, now: dt.datetime, hours: float) -> list[dict[str, Any]]:
-    end = now + dt.timedelta(hours=hours)
+    end = _later(now, "--retire-in", hours=hours)
 
     def ending(entry: dict[str, Any]) -> dict[str, Any]:
         known = entry.get("expires")

@@ -84,9 +84,12 @@ def read_tokens(path: Path) -> dict[str, Token]:
     """
     try:
         entries = json.loads(path.read_text())["tokens"]
-        tokens = [_token(entry) for entry in entries]
+        tokens = [_token(entry, number) for number, entry in enumerate(entries, 1)]
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        msg = f"the file of tokens {path} cannot be used: {describe(error)}; `airflow-incremental api-token` makes one"
+        msg = (
+            f"the file of tokens {path} cannot be used: {describe(error)}; `airflow-incremental api-token` makes one, "
+            "and what somebody has written into it can be taken out with an editor"
+        )
         raise ConfigurationError(msg) from error
     return {token.hash: token for token in tokens}
 
@@ -135,11 +138,12 @@ class TokenAuth:
         return self._tokens
 
 
-def _token(entry: dict[str, Any]) -> Token:
+def _token(entry: dict[str, Any], number: int) -> Token:
     unknown = set(entry) - set(_FIELDS)
     scopes, namespaces, expires = entry["scopes"], entry.get("namespaces"), entry.get("expires")
     if unknown or not _HASH.fullmatch(entry["hash"]) or not entry["name"].strip() or not scopes:
-        msg = f"a token has fields {', '.join(_FIELDS)}, a hash of 64 hexadecimal digits, a name and a scope"
+        fields = ", ".join(_FIELDS)
+        msg = f"token {number}: a token has fields {fields}, a hash of 64 hexadecimal digits, a name and a scope"
         raise ValueError(msg)
     if not isinstance(scopes, list) or not set(scopes) <= set(SCOPES):
         msg = f"scopes={scopes!r} of {entry['name']} are not some of {', '.join(SCOPES)}"
