@@ -19,6 +19,7 @@ from airflow_provider_incremental.core.errors import (
 )
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.core.watermark import PollReport, Watches, WatermarkKey
+from airflow_provider_incremental.stores.sql.failures import DatabaseFailedError
 from airflow_provider_incremental.stores.sql.store import SqlStore
 from harness.servers import DatabaseServer
 
@@ -180,7 +181,7 @@ async def test_a_permission_that_is_missing(postgres: str, opened: OpenStore) ->
         store = opened(changed(postgres, user="reader"))
         with pytest.raises(StoreError, match="permission denied") as caught:
             await store.load(KEY)
-        assert type(caught.value) is StoreError
+        assert type(caught.value) is DatabaseFailedError
     finally:
         async with owner.database.engine.begin() as connection:
             await connection.exec_driver_sql("DROP OWNED BY reader")
