@@ -92,11 +92,19 @@ def wanted(records: Iterable[Record], consumer: str) -> list[Wanted]:
 
 
 def claimable(
-    found: Sequence[Wanted], holder: str, batch_id: str | None, now: dt.datetime, *, ordered: bool
+    found: Sequence[Wanted],
+    holder: str,
+    batch_id: str | None,
+    now: dt.datetime,
+    *,
+    ordered: bool,
+    unreadable: Collection[str] = (),
 ) -> Wanted | None:
-    """The batch that a claim gets, of those that are wanted."""
+    """The batch that a claim gets, of those that are wanted; none whose id is among the unreadable."""
     for each, known in firsts(found, holder) if ordered else found:
-        if batch_id in (None, each.batch.id) and known.can_take(each.batch, now, holder):
+        if each.batch.id in unreadable or batch_id not in (None, each.batch.id):
+            continue
+        if known.can_take(each.batch, now, holder):
             return each, known
     return None
 

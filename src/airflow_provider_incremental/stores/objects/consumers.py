@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_incremental.core.batch import Batch, Claim
-from airflow_provider_incremental.core.errors import StoreUnavailableError
+from airflow_provider_incremental.core.errors import StoreError, StoreUnavailableError
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.upkeep import ConsumerStatus, DeadBatch
 from airflow_provider_incremental.core.watermark import WatermarkKey
@@ -65,20 +65,26 @@ class ObjectConsumers(Parts):
         """Take the oldest batch that the consumer has not finished and nobody holds, with its items; or None."""
         patient_for, attempt, missing = self.bucket.address.timeout, 0, 0
         deadline = asyncio.get_running_loop().time() + patient_for
+        unreadable: dict[str, StoreError] = {}
         while True:
             documents = {each.key: each for each in await self._there(selector)}
             wanted = await _wanted(records_of(list(documents.values())), consumer)
-            found = _changes.claimable(wanted, holder, batch_id, self._clock.now(), ordered=ordered)
+            now = self._clock.now()
+            found = _changes.claimable(wanted, holder, batch_id, now, ordered=ordered, unreadable=unreadable)
+            if found is None and unreadable:
+                raise next(iter(unreadable.values()))
             if found is None:
                 return None
             chosen, late = located(found[0]), asyncio.get_running_loop().time() > deadline
-            try:
-                # Before it is taken: what cannot be read costs no attempt.
-                items = await self._segments.items(documents[chosen.batch.key].folder, chosen)
-            except MissingObjectError:
+            # Before it is taken: what cannot be read costs no attempt.
+            items = await self._items(documents[chosen.batch.key], chosen)
+            if isinstance(items, MissingObjectError):
                 missing += 1
                 if late or missing > _MISSING:
-                    raise
+                    raise items
+            elif isinstance(items, StoreError):
+                unreadable[chosen.batch.id] = items  # it keeps the others from nobody
+                continue
             else:
                 claim = await self._taken(chosen, consumer, holder, lease, items, ordered=ordered)
                 if claim is not None:
@@ -88,6 +94,18 @@ class ObjectConsumers(Parts):
                 raise StoreUnavailableError(msg)
             attempt += 1
             await asyncio.sleep(self.bucket.pause(attempt))
+
+    async def _items(self, document: Document, chosen: Located) -> list[Any] | StoreError:
+        """Return the items of a batch, or why they cannot be read.
+
+        :raises StoreUnavailableError: when that may be otherwise in a moment.
+        """
+        try:
+            return await self._segments.items(document.folder, chosen)
+        except StoreUnavailableError:
+            raise
+        except StoreError as error:
+            return error
 
     async def _taken(
         self, chosen: Located, consumer: str, holder: str, lease: float, items: list[Any], *, ordered: bool
