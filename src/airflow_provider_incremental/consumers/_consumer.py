@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_incremental.consumers._dead import OnDead, Undertaker
 from airflow_provider_incremental.consumers._run import Run
-from airflow_provider_incremental.core.checks import SHORTEST, Seconds, as_count, as_seconds
+from airflow_provider_incremental.core.checks import SHORTEST, Seconds, as_count, as_flag, as_seconds
 from airflow_provider_incremental.core.clock import SystemClock
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.intake import Intake
@@ -49,6 +49,12 @@ class Consumer:
             raise ConfigurationError(
                 f'start={self.start!r} is not where a consumer can begin; give "earliest" or "latest"'
             )
+        for name, part in (("namespace", self.selector.namespace), ("key", self.selector.key)):
+            if part is not None and not (isinstance(part, str) and part):
+                raise ConfigurationError(f"{name}={part!r} names no watermark; give the text that its trigger has")
+        if self.on_dead is not None and not callable(self.on_dead):
+            raise ConfigurationError(f"on_dead={self.on_dead!r} cannot be called; give a function of a DeadBatch")
+        as_flag("ordered", self.ordered)
         as_seconds("lease", self.lease, least=SHORTEST)
         as_seconds("retry_delay", delay)
         if most is not None:

@@ -101,7 +101,18 @@ def test_all_watermarks_of_an_asset_are_meant_unless_one_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"start": "now"}, {"lease": 0}, {"max_batches": 0}, {"consumer": None}, {"consumer": "c" * 251}]
+    "wrong",
+    [
+        {"start": "now"},
+        {"lease": 0},
+        {"max_batches": 0},
+        {"consumer": None},
+        {"consumer": "c" * 251},
+        {"ordered": "yes"},
+        {"on_dead": "x"},
+        {"namespace": 3},
+        {"key": ""},
+    ],
 )
 def test_a_bad_argument_is_refused_before_the_loop(wrong: dict[str, Any]) -> None:
     """The message names it."""
