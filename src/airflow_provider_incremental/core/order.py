@@ -198,7 +198,7 @@ class Feed:
         )
         moved = bool(found.size or found.removed or found.remember) or found.high != watermark.cursor
         if moved or not watermark.started:
-            watermark = await self._commit(watermark, found, report)
+            watermark = await self._commit(watermark, self._window.noted(found), report)
             self._window.follow(watermark)
             self._next_check = min(self._next_check, self._announce_from)
         else:

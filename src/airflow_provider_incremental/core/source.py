@@ -186,7 +186,10 @@ class Source(ABC):
         return Baseline(cursor=cursor)
 
     def in_window(self, high: Cursor, low: Cursor) -> bool:
-        """Whether a batch that ended at ``high`` may hold items that a poll from ``low`` reads again. Default: no."""
+        """Whether a batch that ended at ``high`` may hold items that a poll from ``low`` reads again. Default: no.
+
+        What is outside the window of one position is outside that of every later one; only at None that need not be.
+        """
         return False
 
     def changed(self) -> Awaitable[None] | None:

@@ -135,9 +135,9 @@ class SqlRowSource(Source):
 
     def in_window(self, high: Cursor, low: Cursor) -> bool:
         """Whether a batch that ended at ``high`` may hold rows that a poll from ``low`` reads again."""
-        if not self.lateness or not isinstance(low, tuple) or not low:
+        if not self.lateness or low is None or low == ():
             return False
-        if not isinstance(high, tuple) or not high:
+        if not all(isinstance(each, tuple) and each for each in (high, low)):  # set by hand, not read as values yet
             return True
         start = window_start(low[0], self.lateness)
         return start is None or bool(high[0] >= start)
