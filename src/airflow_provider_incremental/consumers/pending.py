@@ -17,7 +17,7 @@ from airflow_provider_incremental.core.pace import MAX_ATTEMPTS, RETRY_DELAY, Pa
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
 from airflow_provider_incremental.core.values import Json, decode, encode
-from airflow_provider_incremental.core.watermark import Cursor
+from airflow_provider_incremental.core.watermark import Cursor, WatermarkKey
 from airflow_provider_incremental.wiring.airflow import AirflowSkipException
 from airflow_provider_incremental.wiring.sync import StoreSession, store_session
 
@@ -104,7 +104,8 @@ class PendingBatch:
         """Claim the batch for the block, acknowledge it at its end, give it back when the block raises.
 
         :param lease: and the others: as for :func:`consume`.
-        :raises AirflowSkipException: when the batch was processed already: the task is skipped.
+        :raises AirflowSkipException: when the batch was processed already, or is not in the log any more: the task is
+            skipped.
         :raises BatchHeldError: when another worker holds it, or it waits to be tried again; let the task be retried.
 
         >>> @task  # doctest: +SKIP
@@ -138,8 +139,21 @@ class PendingBatch:
     def _not_available(self, session: StoreSession, selector: Selector) -> Exception:
         if session.run(session.store.acknowledged(selector, self.consumer, self.id)):
             return AirflowSkipException(f"batch {self.seq} of {self.asset} was processed by {self.consumer} already")
+        if why := self._never_to_come(session, selector):
+            return AirflowSkipException(f"batch {self.seq} of {self.asset} {why}: there is nothing to process")
         return BatchHeldError(
             f"batch {self.seq} of {self.asset} is held by another worker of {self.consumer}, waits to be tried again, "
             "or is dead. It is free when its holder gives it back or its lease runs out, when its delay ends, or when "
             "it is replayed. Let the task be retried (retries=..., retry_delay=...)"
         )
+
+    def _never_to_come(self, session: StoreSession, selector: Selector) -> str | None:
+        """Return why nobody is given this batch any more; None while it may come."""
+        key = WatermarkKey(self.asset, self.namespace, self.key)
+        there = session.run(session.store.history(key, self.seq + 1, 1))
+        if not any(batch.id == self.id for batch in there):
+            return "is not in the log any more: its time was over, or its watermark was forgotten"
+        for known in session.run(session.store.consumers(selector)):
+            if known.key == key and known.consumer == self.consumer and self.seq <= known.start_seq:
+                return f"is not for {self.consumer}, since {self.consumer} began after it"
+        return None

@@ -12,8 +12,9 @@ from airflow_provider_incremental.core.errors import (
     BatchHeldError,
     ConfigurationError,
 )
+from airflow_provider_incremental.core.store import Selector, WatermarkStore
 from airflow_provider_incremental.wiring.airflow import AirflowSkipException
-from tests.unit.consumers.log import commit, identity, payload
+from tests.unit.consumers.log import ORDERS, commit, identity, in_store, payload
 
 
 def test_pending_batches_are_plain_json_and_each_is_processed_once(in_task: Callable[..., None]) -> None:
@@ -48,6 +49,59 @@ def test_a_mapped_task_that_fails_gives_its_batch_back(in_task: Callable[..., No
         fail()
     with pending.processing() as claimed:
         assert claimed.attempt == 2
+
+
+@pytest.mark.parametrize("how", ["pruned", "made anew"])
+def test_a_batch_that_is_gone_from_the_log_is_skipped(in_task: Callable[..., None], how: str) -> None:
+    """However often the task is cleared: nobody needs it any more, so there is nothing to wait for."""
+    commit([1], [2])
+    in_task(payload(identity()))
+    first, second = map(PendingBatch.from_json, pending_batches("orders"))
+    if how == "pruned":
+        for each in (first, second):
+            with each.processing():
+                pass
+        assert in_store(prune_all) == 2
+    else:
+        in_store(lambda store: store.forget(ORDERS))
+        commit([1], [2])
+    for each in (first, second):
+        with pytest.raises(AirflowSkipException, match="is not in the log any more"), each.processing():
+            pytest.fail("processed twice")
+
+
+def test_a_batch_from_before_a_consumer_began_is_skipped(in_task: Callable[..., None]) -> None:
+    """One that was forgotten and began again behind a batch is never given it."""
+    commit([1])
+    in_task(payload(identity()))
+    (pending,) = map(PendingBatch.from_json, pending_batches("orders", consumer="c"))
+
+    async def begin_again(store: WatermarkStore) -> None:
+        await store.unsubscribe(Selector("orders"), "c")
+        await store.subscribe(Selector("orders"), "c", "latest")
+
+    in_store(begin_again)
+    with pytest.raises(AirflowSkipException, match="c began after it"), pending.processing():
+        pytest.fail("not for it")
+
+
+def test_a_dead_batch_is_not_taken_for_a_processed_one(in_task: Callable[..., None]) -> None:
+    """It is there to be replayed, though everything before it and after it is done."""
+    commit([1], [2])
+    in_task(payload(identity()))
+    first, second = map(PendingBatch.from_json, pending_batches("orders"))
+    with pytest.raises(ZeroDivisionError), first.processing(max_attempts=1):
+        raise ZeroDivisionError
+    with second.processing():
+        pass
+    with pytest.raises(BatchHeldError, match="or is dead"), first.processing():
+        pytest.fail("set aside")
+
+
+async def prune_all(store: WatermarkStore) -> int:
+    """Delete what is confirmed and acknowledged, however young."""
+    await store.confirm(ORDERS, [batch.id for batch in await store.history(ORDERS)])
+    return await store.prune(ORDERS, -3600.0, 2**62)
 
 
 def test_something_else_than_a_pending_batch_is_refused() -> None:
