@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from airflow_provider_incremental.consumers._consumer import LEASE, Consumer
@@ -13,7 +13,7 @@ from airflow_provider_incremental.consumers._work import ClaimedBatch, Work
 from airflow_provider_incremental.core.checks import Seconds, as_count
 from airflow_provider_incremental.core.pace import MAX_ATTEMPTS, RETRY_DELAY, Patience
 from airflow_provider_incremental.core.store import ConsumerStart, Selector
-from airflow_provider_incremental.wiring.sync import store_session
+from airflow_provider_incremental.wiring.sync import closed_at_exit, store_session
 
 __all__ = ["consume"]
 
@@ -32,7 +32,7 @@ def consume(
     max_attempts: int | None = MAX_ATTEMPTS,
     retry_delay: float = RETRY_DELAY,
     on_dead: OnDead | None = None,
-) -> Iterator[ClaimedBatch]:
+) -> Generator[ClaimedBatch, None, None]:
     """Yield every batch of an asset that this consumer has not finished, oldest first, whichever event came.
 
     When the loop's body ends, its batch is acknowledged, and never comes again. When the body raises (or leaves the
@@ -80,10 +80,10 @@ def consume(
         patience=Patience(max_attempts=max_attempts, retry_delay=retry_delay),
         on_dead=on_dead,
     )
-    return _batches(who, max_batches, max_items)
+    return closed_at_exit(_batches(who, max_batches, max_items))
 
 
-def _batches(consumer: Consumer, max_batches: int | None, max_items: int | None) -> Iterator[ClaimedBatch]:
+def _batches(consumer: Consumer, max_batches: int | None, max_items: int | None) -> Generator[ClaimedBatch, None, None]:
     with store_session() as session, Groups(consumer.open(session), session, max_batches, max_items) as groups:
         for taken in groups:
             work = Work(taken, groups.intake, session, consumer.undertaker)

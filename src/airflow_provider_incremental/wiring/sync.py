@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import logging
 import os
 import threading
+import time
+import weakref
 from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from airflow_provider_incremental.core.errors import StoreError
+from airflow_provider_incremental.core.errors import StoreError, StoreUnavailableError
+from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.wiring.stores import open_store_url, say_if_embedded, store_url
 
-__all__ = ["LoopThread", "StoreSession", "store_session"]
+__all__ = ["LoopThread", "StoreSession", "closed_at_exit", "store_session"]
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+AT_EXIT = 5.0
+"""Seconds that a process which ends has for all that is still open in it."""
+
+_loops: set[LoopThread] = set()
+_generators: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()
 
 
 class LoopThread:
@@ -26,14 +39,16 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._process = os.getpid()
+        self._deadline: float | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="incremental-store", daemon=True)
         self._thread.start()
+        _loops.add(self)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop and wait for what it returns or raises.
 
-        :raises StoreError: in a forked child, where nothing would ever return.
+        :raises StoreError: in a forked child, where nothing would ever return, and when the process ends meanwhile.
         """
         if os.getpid() != self._process:
             work.close()
@@ -42,16 +57,36 @@ class LoopThread:
                 "it holds are that process's to finish. Open the store here as well: call consume() in the child"
             )
             raise StoreError(msg)
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        if self._loop.is_closed():
+            work.close()
+            raise StoreError("the store is closed: the process ends")
+        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return answer.result(self._left())
+        except TimeoutError:
+            if self._deadline is None or answer.done():
+                raise
+            raise StoreUnavailableError("the store did not answer before the process ended") from None
 
     def close(self) -> None:
         """Cancel what is left, end the loop and its thread."""
-        if os.getpid() != self._process:
+        if os.getpid() != self._process or self._loop.is_closed():
             return
-        self.run(_cancel_others())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        try:
+            self.run(_cancel_others())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(self._left())
+            if not self._thread.is_alive():
+                self._loop.close()
+            _loops.discard(self)
+
+    def hurry(self, seconds: float) -> None:
+        """Wait for nothing longer than so many seconds from now."""
+        self._deadline = time.monotonic() + seconds
+
+    def _left(self) -> float | None:
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
 
 class StoreSession:
@@ -80,6 +115,28 @@ def store_session(given: str | None = None) -> Generator[StoreSession, None, Non
             loop.run(_leave(opened))
     finally:
         loop.close()
+
+
+def closed_at_exit(generator: Generator[T, None, None]) -> Generator[T, None, None]:
+    """Return the generator, to be closed when the process ends while somebody still refers to it.
+
+    Python itself would close it, if at all, when the thread that answers it stands still for good: it would hang.
+    """
+    _generators.add(generator)
+    return generator
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what the program left open, after its threads have ended; what does not answer is left as it is."""
+    for loop in tuple(_loops):
+        loop.hurry(AT_EXIT)
+    left_open: list[Generator[Any, None, None] | LoopThread] = [*_generators, *_loops]
+    for each in left_open:
+        try:
+            each.close()
+        except Exception as error:
+            log.warning("left open when the process ended, and not closed: %s", describe(error))
 
 
 async def _enter(opened: Any) -> WatermarkStore:
