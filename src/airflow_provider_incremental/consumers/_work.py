@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from airflow_provider_incremental.consumers._dead import Undertaker
+from airflow_provider_incremental.consumers._rewatched import require_same_source
 from airflow_provider_incremental.core.batch import BatchKind, Claim
 from airflow_provider_incremental.core.errors import LeaseLostError
 from airflow_provider_incremental.core.intake import Intake, Taken
@@ -86,7 +87,8 @@ class ClaimedBatch:
             ``"qmark"`` (SQLite, ODBC), ``"named"`` (SQLAlchemy's text, Oracle), ``"numeric"``, ``"dollar"`` (asyncpg).
         :param alias: what the table is called in your query.
         :param dialect: whose quotes names get that need some, such as ``"mysql"``; by default the standard's.
-        :raises ConfigurationError: when the batch is not one of rows, or an argument cannot be used.
+        :raises ConfigurationError: when the batch is not one of rows, was found before the watermark was let watch
+            another source or cursor, or an argument cannot be used.
 
         >>> condition, parameters = batch.where()  # doctest: +SKIP
         >>> hook.get_records(f"SELECT * FROM orders WHERE {condition}", parameters=parameters)  # doctest: +SKIP
@@ -114,6 +116,7 @@ class Work:
     def __init__(self, taken: Sequence[Taken], intake: Intake, session: StoreSession, undertaker: Undertaker) -> None:
         claims = [each.claim for each in taken]
         self.batch = ClaimedBatch(claims, acknowledge=self.acknowledge, give_back=self.give_back, watches=self._watches)
+        self._first = claims[0].batch
         self._taken = list(taken)
         self._intake = intake
         self._session = session
@@ -164,5 +167,6 @@ class Work:
                 self._session.run(self._intake.abandon(left))
 
     def _watches(self) -> Watches | None:
+        require_same_source(self._session, self._first)
         watermark = self._session.run(self._session.store.load(self.batch.watermark))
         return None if watermark is None else watermark.watches

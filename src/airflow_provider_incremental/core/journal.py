@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from airflow_provider_incremental.core.values import dumps
 from airflow_provider_incremental.core.watermark import Cursor
 
-__all__ = ["CRASHED", "FORGOTTEN", "REWATCHED", "UNSUBSCRIBED", "brought", "replayed", "rewound", "was_brought"]
+__all__ = [
+    "CRASHED",
+    "FORGOTTEN",
+    "REWATCHED",
+    "UNSUBSCRIBED",
+    "brought",
+    "replayed",
+    "rewound",
+    "was_brought",
+    "was_rewatched",
+]
 
 CRASHED = "every worker that took it died, or lost its lease"
 FORGOTTEN = "deleted with its batches, claims and consumers"
@@ -52,6 +62,15 @@ def brought(store: str, version: int, last_seq: int) -> str:
 def was_brought(store: str, detail: str) -> bool:
     """Whether an entry tells that a watermark came from this store."""
     return detail.startswith(f"{_from(store)}, ")
+
+
+def was_rewatched(operation: str, detail: str) -> bool:
+    """Whether an entry tells that a watermark may watch another source since then.
+
+    >>> was_rewatched("rewind", rewound(7, None, reread=True, rewatch=True))
+    True
+    """
+    return operation in ("rewatch", "rewind") and detail.endswith(REWATCHED)
 
 
 def _from(store: str) -> str:
