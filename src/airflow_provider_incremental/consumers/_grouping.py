@@ -20,8 +20,10 @@ _MOST = 100
 class Groups:
     """The batches of a loop, in groups of at most ``max_items``; without it each batch is a group.
 
-    As a context it gives back what was taken and not handed out: the batch that was to begin the next group, or a group
-    that could not be put together to its end.
+    What the body gave back is not handed out again: in order the loop ends, else it goes on with the others.
+
+    As a context it gives back what was taken and not handed out: the batch that was to begin the next group, a group
+    that could not be put together to its end, and what the store gave a second time.
     """
 
     def __init__(self, intake: Intake, session: StoreSession, max_batches: int | None, max_items: int | None) -> None:
@@ -30,6 +32,8 @@ class Groups:
         self._left = max_batches
         self._max_items = max_items
         self._ahead: list[Taken] = []
+        self._aside: list[Taken] = []
+        self._returned: set[str] = set()
         self._error: StoreError | None = None
 
     def __enter__(self) -> Self:
@@ -40,6 +44,7 @@ class Groups:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give back what was taken in advance; nothing went wrong with it."""
+        self._ahead += self._aside
         while self._ahead:
             self._return(self._ahead[0])
 
@@ -54,6 +59,9 @@ class Groups:
                 continue  # what is left is put together anew
             group, self._ahead = self._ahead[:size], self._ahead[size:]
             yield group
+            self._returned |= {each.claim.batch.id for each in group if each.returned}
+            if self._returned and self.intake.ordered:
+                break
         if self._error is not None:
             raise self._error
 
@@ -90,7 +98,7 @@ class Groups:
         if self._left == 0 or self._error is not None:
             return False
         try:
-            taken = self._session.run(self.intake.claim())
+            taken = self._claim()
         except StoreError as error:
             self._error = error
             return False
@@ -100,6 +108,14 @@ class Groups:
         if self._left is not None:
             self._left -= 1
         return True
+
+    def _claim(self) -> Taken | None:
+        """Claim a batch that the body did not give back; what it did is held, or the store would give it for ever."""
+        while (taken := self._session.run(self.intake.claim())) is not None:
+            if taken.claim.batch.id not in self._returned:
+                return taken
+            self._aside.append(taken)
+        return None
 
     def _fits(self, group: list[Taken], following: Taken) -> bool:
         """Whether a batch may join: alike in what it is, small enough, and neither side has failed before."""

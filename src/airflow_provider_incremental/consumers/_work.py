@@ -71,6 +71,7 @@ class ClaimedBatch:
     def give_back(self) -> None:
         """Say that the batch was not processed, and that nothing is wrong with it: it comes again, no attempt counts.
 
+        Not in this loop: that goes on with the others, or ends when it is ``ordered``.
         Leaving the loop by ``break`` gives it back as well, but counts as an attempt that failed.
         """
         self._give_back()

@@ -26,7 +26,8 @@ class Taken:
     """A batch in this consumer's hands, with the task that keeps its lease.
 
     Until ``sure_until``, by the consumer's clock, nobody else can have it. ``lost`` is true when a renewal was refused,
-    and ``ending`` once the store was told what becomes of the batch: a refusal says nothing then.
+    and ``ending`` once the store was told what becomes of the batch: a refusal says nothing then. ``returned`` is true
+    when it was given back though nothing was wrong with it.
     """
 
     claim: Claim
@@ -34,6 +35,7 @@ class Taken:
     keeper: asyncio.Task[None] = field(init=False)
     lost: bool = False
     ending: bool = False
+    returned: bool = False
 
 
 class Intake:
@@ -106,6 +108,7 @@ class Intake:
         if error is None or not self._patience.gives_up(claim.attempt):
             wait = 0.0 if error is None else self._patience.delay(claim.attempt)
             await self._store.release(claim, error, retry_after=wait)
+            taken.returned = error is None
             taken.keeper.cancel()
             return None
         await self._store.release(claim, error, dead=True)

@@ -119,6 +119,25 @@ def test_giving_back_on_purpose_is_no_failure() -> None:
     assert dead() == []
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, [1, 2, 3]), ({"ordered": True}, [1]), ({"max_items": 2}, [1, 3]), ({"max_batches": 2}, [1, 2])],
+    ids=["any order", "ordered", "groups", "so many"],
+)
+def test_a_loop_that_goes_on_does_not_get_again_what_it_gave_back(options: dict[str, Any], expected: list[int]) -> None:
+    """It gets the others, or ends where none may be overtaken; the next one gets it, at once and as a first attempt."""
+    commit([1], [2], [3])
+    seqs: list[int] = []
+    for batch in consume("orders", consumer="c", **options):
+        seqs.append(batch.seq)
+        assert len(seqs) < 9
+        if batch.seq < 3:
+            batch.give_back()
+    assert seqs == expected
+    left = [(batch.seq, batch.attempt) for batch in consume("orders", consumer="c")]
+    assert left == [(1, 1), (2, 1), (3, 1)][: 3 if 3 not in seqs else 2]
+
+
 def test_a_mapped_task_sets_aside_too() -> None:
     """And what is dead or waits is not mapped any more."""
     commit([1], [2])
