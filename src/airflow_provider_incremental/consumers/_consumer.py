@@ -38,6 +38,7 @@ class Consumer:
     ordered: bool = False
     patience: Patience = field(default_factory=Patience)
     on_dead: OnDead | None = None
+    together: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant.
@@ -79,6 +80,7 @@ class Consumer:
             clock=SystemClock(),
             ordered=self.ordered,
             patience=self.patience,
+            together=self.together,
         )
         for dead in session.run(intake.bury()):
             self.undertaker.tell(dead)

@@ -66,13 +66,29 @@ class Groups:
             raise self._error
 
     def _size(self) -> int:
-        """Take as many batches as fit together, and return how many they are; one more may have been taken."""
+        """Take as many batches as fit together, and return how many they are; one more may have been taken.
+
+        What was tried before comes alone, and nothing is taken in advance of it: it may kill the worker, and whatever
+        this holds then has had an attempt.
+        """
+        if self._max_items is None or _was_tried(self._ahead[0]):
+            return 1
         size = 1
-        while self._max_items is not None and (size < len(self._ahead) or self._take()):
+        while size < len(self._ahead) or self._take():
+            if _was_tried(self._ahead[size]):
+                self._leave(self._ahead[size])
+                break
             if not self._fits(self._ahead[:size], self._ahead[size]):
                 break
             size += 1
         return size
+
+    def _leave(self, taken: Taken) -> None:
+        """Give back what comes alone, to be claimed anew when its turn has come."""
+        try:
+            self._return(taken)
+        except StoreError as error:
+            self._error = error
 
     def _lose(self) -> bool:
         """Let go of what another worker took meanwhile, and in order of what comes after it; whether there was any."""
@@ -118,7 +134,7 @@ class Groups:
         return None
 
     def _fits(self, group: list[Taken], following: Taken) -> bool:
-        """Whether a batch may join: alike in what it is, small enough, and neither side has failed before."""
+        """Whether a batch may join: alike in what it is, and small enough."""
         first, last, new = group[0].claim, group[-1].claim, following.claim
         if not new.batch.items and new.batch.low != last.batch.high:
             return False  # of ranges that are only described, two neighbours are one range again, others are not
@@ -129,6 +145,11 @@ class Groups:
 
 
 def _kind(claim: Claim) -> object:
-    """What all batches of a group have in common; one that failed before has nothing in common with any."""
+    """What all batches of a group have in common."""
     batch = claim.batch
-    return object() if claim.attempt > 1 else (batch.key, batch.kind, bool(batch.items))
+    return (batch.key, batch.kind, bool(batch.items))
+
+
+def _was_tried(taken: Taken) -> bool:
+    """Whether the batch failed before, or killed its worker, or was in the hands of one that died."""
+    return taken.claim.attempt > 1

@@ -143,8 +143,9 @@ class Work:
     def give_back(self, error: str | None = None) -> None:
         """The batches are not finished, and come again; nothing happens to those that were acknowledged."""
         self._said = self.give_back
+        alone = len(self.batch.ids) == 1
         while self._taken:
-            dead = self._session.run(self._intake.give_back(self._taken[0], error))
+            dead = self._session.run(self._intake.give_back(self._taken[0], error, alone=alone))
             del self._taken[0]
             if dead is not None:
                 self._undertaker.tell(dead)

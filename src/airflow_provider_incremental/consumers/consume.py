@@ -47,7 +47,8 @@ def consume(
     :param lease: seconds after which the batch of a worker that died may be taken by another (default 300).
     :param max_batches: end after so many, and leave the rest to the next run (default: none are left).
     :param max_items: put small batches of one watermark together, up to so many items, and process them as one; they
-        are acknowledged or given back together. A bigger batch comes alone, and so does one that failed before.
+        are acknowledged or given back together. A bigger batch comes alone, and so does one that failed before: at
+        least once, before it is set aside as dead.
     :param ordered: stop at a batch that failed or that another run holds, until it is finished or dead (default: go on
         with the others). The order is that of each watermark.
     :param max_attempts: a batch that failed so often is set aside as dead: kept, listed, and given again by a replay
@@ -79,6 +80,7 @@ def consume(
         ordered=ordered,
         patience=Patience(max_attempts=max_attempts, retry_delay=retry_delay),
         on_dead=on_dead,
+        together=max_items is not None,
     )
     return closed_at_exit(_batches(who, max_batches, max_items))
 

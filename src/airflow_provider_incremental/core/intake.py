@@ -43,6 +43,7 @@ class Intake:
 
     :param ordered: of each watermark, never take a batch before the ones that were committed earlier are finished.
     :param patience: what becomes of a batch that was not processed.
+    :param together: whether batches are processed together in their first attempt, and alone from the second on.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Intake:
         clock: Clock,
         ordered: bool = False,
         patience: Patience | None = None,
+        together: bool = False,
     ) -> None:
         self._store = store
         self._selector = selector
@@ -65,11 +67,15 @@ class Intake:
         self._clock = clock
         self.ordered = ordered
         self._patience = patience or Patience()
+        self._together = together
 
     async def bury(self) -> list[DeadBatch]:
         """Set aside what was taken too often by workers that all died; those that live give back what they fail at."""
         most = self._patience.max_attempts
-        return [] if most is None else await self._store.bury(self._selector, self._consumer, most)
+        if most is None:
+            return []
+        # A first attempt may be that of a batch which was only held while another one killed the worker.
+        return await self._store.bury(self._selector, self._consumer, max(most, 2) if self._together else most)
 
     async def claim(self, batch_id: str | None = None) -> Taken | None:
         """Take the oldest batch that waits, or the one that is named; None when there is none to be had."""
@@ -96,16 +102,17 @@ class Intake:
             raise
         taken.keeper.cancel()
 
-    async def give_back(self, taken: Taken, error: str | None) -> DeadBatch | None:
+    async def give_back(self, taken: Taken, error: str | None, *, alone: bool = True) -> DeadBatch | None:
         """The batch is not processed: it comes again, or is set aside when it failed too often; then it is returned.
 
         The lease is kept until the store has answered.
 
         :param error: what went wrong; None when nothing did, and the attempt does not count.
+        :param alone: whether it was processed alone; of several, nobody knows which one failed, and none is set aside.
         """
         taken.ending = True
         claim = taken.claim
-        if error is None or not self._patience.gives_up(claim.attempt):
+        if error is None or not (alone and self._patience.gives_up(claim.attempt)):
             wait = 0.0 if error is None else self._patience.delay(claim.attempt)
             await self._store.release(claim, error, retry_after=wait)
             taken.returned = error is None
