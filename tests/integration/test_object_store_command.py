@@ -68,4 +68,4 @@ def test_it_is_changed_by_hand_and_copied(url: str, capsys: pytest.CaptureFixtur
 def test_there_are_no_tables_to_make(url: str, capsys: pytest.CaptureFixture[str]):
     """The command says so."""
     assert main(["db", "upgrade", "--store", url]) == 1
-    assert "needs none" in capsys.readouterr().err
+    assert "need none" in capsys.readouterr().err
