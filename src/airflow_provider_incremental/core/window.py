@@ -38,6 +38,14 @@ class _Landmark:
         return dumps([self.first_seq, self.cursor, self.lateness]).encode()
 
 
+def _landmark(piece: bytes) -> _Landmark | None:
+    """Read a landmark; None for one that another release wrote in another form: the log tells as much, later."""
+    try:
+        return _Landmark(*loads(piece.decode()))
+    except (TypeError, ValueError):
+        return None
+
+
 class SeenWindow:
     """The fingerprints a poll must know. Reads each batch of the log once; forgets those that left the window.
 
@@ -122,10 +130,10 @@ class SeenWindow:
         if watermark.cursor is None:
             return None
         for name, piece in await self._store.remembered(watermark.key, LANDMARK, "", 1):
-            if name == LANDMARK:
-                landmark = _Landmark(*loads(piece.decode()))
-                if landmark.lateness >= self._source.lateness and self._is_behind(landmark.cursor, watermark.cursor):
-                    return landmark
+            landmark = _landmark(piece) if name == LANDMARK else None
+            wide = landmark is not None and landmark.lateness >= self._source.lateness
+            if landmark is not None and wide and self._is_behind(landmark.cursor, watermark.cursor):
+                return landmark
         return None
 
     def _is_behind(self, cursor: Cursor, low: Cursor) -> bool:

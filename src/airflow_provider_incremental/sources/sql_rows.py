@@ -140,7 +140,10 @@ class SqlRowSource(Source):
         if not all(isinstance(each, tuple) and each for each in (high, low)):  # set by hand, not read as values yet
             return True
         start = window_start(low[0], self.lateness)
-        return start is None or bool(high[0] >= start)
+        try:
+            return start is None or bool(high[0] >= start)
+        except TypeError:  # of another column, before the watermark was let watch this one
+            return True
 
     async def at(self, cursor: Cursor) -> Baseline:
         """Return the baseline for a start that a user gave: one value, or a list of them.

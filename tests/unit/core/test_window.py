@@ -166,6 +166,16 @@ async def test_from_the_very_start_nothing_is_taken_for_known_to_be_outside():
     assert set(await window.load(moved)) == {b"a" * 16, b"b" * 16}
 
 
+async def test_a_landmark_in_another_form_is_no_landmark():
+    """What another release wrote there stops no poll: the log is read."""
+    for piece in (b"", b"[1]", b'{"first": 7}', b'[{"$new": 1}, 1, 1]'):
+        log: Any = Log()
+        log.add(5, [b"a" * 16])
+        log.pieces = {LANDMARK: piece}
+        window: Any = SeenWindow(log, log)
+        assert set(await window.load(log.watermark(6, 1))) == {b"a" * 16}
+
+
 async def test_a_source_does_not_see_what_the_window_remembers():
     """Pages of a source's memory are whole without the window's own piece."""
     log: Any = Log()

@@ -20,6 +20,7 @@ from airflow_provider_incremental.sources.sql_rows import SqlRowSource
         ((1, 1), 100, True),
         ((1, 1), [100], True),
         (5, (100, 7), True),
+        (("2026", 1), (100, 7), True),
     ],
 )
 def test_only_what_is_certainly_behind_is_outside(high: Any, low: Any, inside: bool) -> None:
