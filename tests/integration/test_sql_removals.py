@@ -7,9 +7,11 @@ import time
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
 from airflow_provider_incremental.sources.sql_key_reader import KeyReader
+from airflow_provider_incremental.sources.sql_removal_arguments import check_removals
 from airflow_provider_incremental.sources.sql_removals import Removals
 from airflow_provider_incremental.sources.sql_source import SqlSource
 from airflow_provider_incremental.testing.fakes import FakeClock
@@ -128,6 +130,23 @@ async def test_a_row_that_says_that_it_is_deleted(watched: Database, watching: S
     (removed,) = await shop.batches("removed")
     assert [row["id"] for row in removed] == [1]
     assert set(removed[0]) == {"id", "updated_at", "gone"}
+
+
+async def test_a_zero_date_is_none(mysql_database: str) -> None:
+    """MySQL's old way to write that something has not happened, which its drivers give as text."""
+    watched = Database(mysql_database)
+    with watched.engine().connect() as session:
+        session.execute(sa.text("SET sql_mode = ''"))
+        session.execute(sa.text("CREATE TABLE orders (id int PRIMARY KEY, gone datetime DEFAULT '0000-00-00')"))
+        session.execute(sa.text("INSERT INTO orders VALUES (1, DEFAULT), (2, '2026-01-31 12:00:00')"))
+        session.commit()
+    selection = check_sql_arguments(table="orders", cursor=["id"], visibility="none")
+    removals = check_removals(selection, deleted_column="gone")
+    source = SqlSource(reader=watched.reader(), conn_id="shop", selection=selection, removals=removals)
+    found = await source.poll(None, 10, frozenset())
+    assert [row["id"] for row in found.items] == [1]
+    assert [row["id"] for row in found.removed] == [2]
+    await watched.aclose()
 
 
 async def test_a_column_that_does_not_say_so_is_told(watched: Database, watching: Start) -> None:

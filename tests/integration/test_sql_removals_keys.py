@@ -97,6 +97,16 @@ async def test_a_key_that_does_not_tell_rows_apart_is_refused(watched: Database,
     assert "no column 'gone'" in (await shop.status()).last_error
 
 
+async def test_a_key_that_is_null_is_refused(watched: Database) -> None:
+    """A row with NULL in its key equals no other, not even itself: it would come as removed while it is there."""
+    watched.execute("CREATE TABLE orders (id int PRIMARY KEY, line int)", "INSERT INTO orders VALUES (1, 1), (2, NULL)")
+    selection = check_sql_arguments(sql="SELECT * FROM orders", cursor=["id"], unique=True, visibility="none")
+    keys = KeyReader(reader=watched.reader(), selection=selection, primary_key=["id", "line"])
+    await keys.open()
+    with pytest.raises(SourceError, match=r"primary_key=\['id', 'line'\].*has NULL there"):
+        await keys.page(None, None, 10)
+
+
 async def test_rows_come_though_keys_cannot_be_read(watched: Database, watching: Start) -> None:
     """Once a walk went well, trouble with the keys is noted and tried again; nothing that went is forgotten."""
     make_orders(watched)

@@ -18,6 +18,8 @@ from airflow_provider_incremental.sources.sql_readers import SqlReader
 __all__ = ["RowChecks"]
 
 _RARELY = 64  # polls
+_ZONES_OF_ONE = ("user", "database user", "client", "session")
+"""Where PostgreSQL says that a setting comes from, when other sessions have another one."""
 
 
 class RowChecks:
@@ -61,14 +63,28 @@ class RowChecks:
         raise SourceError(msg)
 
     async def check_clock(self, plan: Plan) -> None:
-        """Refuse a zone that the server does not know."""
+        """Refuse a zone that the server does not know, and one that is this session's alone."""
         if plan.clock is None:
             return
+        if plan.shape.dialect == "postgresql" and plan.cursor[0].kind is Kind.TIMESTAMP and not plan.selection.timezone:
+            await self._check_session_zone(plan)
         ((until,),) = await self._fetch(sa.select(plan.clock))
         if until is None:
             msg = (
                 f"{plan.where}: timezone={self._selection.timezone!r} is not known to the server; load its zones "
                 "(mysql_tzinfo_to_sql), or give an offset that it knows"
+            )
+            raise SourceError(msg)
+
+    async def _check_session_zone(self, plan: Plan) -> None:
+        zone = sa.table("pg_settings", *map(sa.column, ("name", "setting", "source")), schema="pg_catalog").c
+        found = await self._fetch(sa.select(zone.setting, zone.source).where(zone.name == sa.literal("TimeZone")))
+        setting, source = found[0]
+        if source in _ZONES_OF_ONE:
+            msg = (
+                f"{plan.where}: {plan.cursor[0].name} has no zone, and the watching user's session has one of its own "
+                f"({setting}, set for the {source}), which need not be that of who writes; say with timezone=... in "
+                "which zone it is written"
             )
             raise SourceError(msg)
 

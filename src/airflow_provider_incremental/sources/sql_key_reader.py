@@ -98,7 +98,15 @@ class KeyReader:
 
     async def _keys(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Key]:
         rows = await self._reader.fetch(statement, {**self._selection.parameters, **parameters})
-        return [tuple(row) for row in rows]
+        keys = [tuple(row) for row in rows]
+        if any(None in key for key in keys):
+            msg = (
+                f"removals=True with primary_key={list(self.names)!r}: a row of {self._selection} has NULL there, and "
+                "could not be told from one that is gone. Name other columns, or watch a query that leaves such rows "
+                "out or gives them a value"
+            )
+            raise SourceError(msg)
+        return keys
 
 
 def _bound(name: str, key: Key) -> tuple[list[Expression], dict[str, Any]]:

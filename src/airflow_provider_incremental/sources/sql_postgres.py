@@ -15,7 +15,7 @@ from sqlalchemy.sql.elements import TextClause
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind
 from airflow_provider_incremental.sources.sql_keyset import Statement, columns_of
-from airflow_provider_incremental.sources.sql_postgres_pool import ConnectArguments, PostgresPool
+from airflow_provider_incremental.sources.sql_postgres_pool import ConnectArguments, PostgresPool, attributes_of
 from airflow_provider_incremental.sources.sql_readers import Shape
 
 __all__ = ["ConnectArguments", "PostgresReader"]
@@ -79,7 +79,8 @@ HAVING bool_and(a.attcollation = part.compared_by OR NOT EXISTS (
 # Rows that another server's transactions add: its partitions count as the table's own.
 _ELSEWHERE = """
 SELECT EXISTS (SELECT FROM pg_catalog.pg_foreign_table f WHERE f.ftrelid = ANY (t.ids)) AS is_foreign,
-EXISTS (SELECT FROM pg_catalog.pg_subscription_rel s WHERE s.srrelid = ANY (t.ids)) AS is_subscribed
+EXISTS (SELECT FROM pg_catalog.pg_subscription_rel s WHERE s.srrelid = ANY (t.ids)) AS is_subscribed,
+EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = ANY (t.ids) AND c.relkind = 'm') AS is_materialized
 FROM (
     SELECT array_agg(relid::oid) || pg_catalog.to_regclass($1)::oid AS ids
     FROM pg_catalog.pg_partition_tree(pg_catalog.to_regclass($1))
@@ -117,8 +118,7 @@ class PostgresReader:
         """Return what the selection looks like now, from the server's catalogue."""
         everything = _compile(columns_of(replace(selection, columns=None), rows=True), self._dialect)
         async with self._pool.lend(str(selection)) as connection:
-            statement = await connection.prepare(everything.text, timeout=self._timeout)
-            attributes = statement.get_attributes()
+            attributes = await attributes_of(connection, everything.text, self._timeout)
             facts, keys = {}, None
             blind = _fork(await connection.fetchval("SELECT version()"))
             if selection.table is not None:
@@ -175,6 +175,8 @@ def _elsewhere(fact: Any) -> str | None:
         return "it has a foreign table, whose transactions are open at another server"
     if fact["is_subscribed"]:
         return "it is filled by logical replication, from transactions that are open at another server"
+    if fact["is_materialized"]:
+        return "it is a materialized view, which shows at a refresh what was committed before"
     return None
 
 

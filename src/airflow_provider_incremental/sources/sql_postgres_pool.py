@@ -17,7 +17,7 @@ import asyncpg
 from airflow_provider_incremental.sources.sql_postgres_errors import PostgresPlace
 from airflow_provider_incremental.sources.sql_readers import APPLICATION
 
-__all__ = ["ConnectArguments", "PostgresPool"]
+__all__ = ["ConnectArguments", "PostgresPool", "attributes_of"]
 
 ConnectArguments = Mapping[str, Any]
 """What :func:`asyncpg.connect` takes: ``host``, ``port``, ``user``, ``password``, ``database``, ``ssl``, ..."""
@@ -131,6 +131,19 @@ class PostgresPool:
         else:
             self._pool.set_connect_args(**arguments)
         self._ask_again = False
+
+
+async def attributes_of(connection: Any, query: str, within: float) -> Any:
+    """Return what asyncpg tells of the columns of a query, within so many seconds.
+
+    It looks at whole types, and refuses a range or a composite type of what is read from text. A connection on which
+    this fails goes on with the binary form, which is as exact.
+    """
+    async with asyncio.timeout(within):
+        await connection.reset_type_codec("numeric", schema="pg_catalog")
+        attributes = (await connection.prepare(query)).get_attributes()
+        await _prepare(connection)
+    return attributes
 
 
 async def _prepare(connection: Any) -> None:

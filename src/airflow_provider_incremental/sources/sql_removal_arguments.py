@@ -60,6 +60,10 @@ def check_removals(
     return RemovalArguments(primary_key=names, deleted_column=deleted_column)
 
 
+_NEVER = "0000-00-00"
+"""MySQL's zero date, which some tables have in place of NULL."""
+
+
 def parted(rows: Sequence[Mapping[str, Any]], deleted_column: str, where: str) -> tuple[list[Any], list[Any]]:
     """Return the rows that are there, and those that say of themselves that they are deleted.
 
@@ -79,6 +83,8 @@ def parted(rows: Sequence[Mapping[str, Any]], deleted_column: str, where: str) -
 def _is_deleted(value: Any, name: str, where: str) -> bool:
     if value is None or isinstance(value, (bool, int, Decimal)):
         return bool(value)
+    if isinstance(value, str) and value.startswith(_NEVER):
+        return False
     if isinstance(value, dt.date) or looks_like_timestamp(value):
         return True
     msg = (

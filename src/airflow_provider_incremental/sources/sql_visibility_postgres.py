@@ -5,6 +5,10 @@ until after its rows can be seen; a statement takes its snapshot before it reads
 prepared shows in ``pg_prepared_xacts`` before its session is done with it, so the sessions are read first. The start of
 a prepared one is not recorded. Only who has the privileges of ``pg_read_all_stats`` sees when others' transactions
 began, and a standby shows none of the primary's.
+
+One message of a client may hold several transactions, whose ``now()`` is the start of the message for all of them;
+between two of them the session shows no transaction, and is active since then. A session with ``track_activities`` off
+shows none ever, and is taken for one transaction since it began.
 """
 
 from __future__ import annotations
@@ -26,13 +30,15 @@ __all__ = ["OLDEST", "check", "facts", "look_above", "look_from", "next_number",
 
 _SESSIONS = sa.table(
     "pg_stat_activity",
-    *map(sa.column, ("pid", "xact_start", "usename", "application_name", "state", "backend_type", "datname")),
+    *map(sa.column, ("pid", "backend_start", "xact_start", "query_start", "usename", "application_name", "state")),
+    *map(sa.column, ("backend_type", "datname")),
     schema="pg_catalog",
 ).alias("session")
 _PREPARED = sa.table(
     "pg_prepared_xacts", *map(sa.column, ("transaction", "gid", "prepared", "owner", "database")), schema="pg_catalog"
 ).alias("prepared")
 _READING = ("autovacuum worker", "parallel worker")
+_HIDDEN = "disabled"
 _MARK, _OWN = 2, 5  # columns of a row before what is said of the server, and before those of a transaction
 
 
@@ -140,17 +146,23 @@ def _stamp(plan: Plan, instant: Expression) -> Expression:
 
 def _sessions(plan: Plan) -> Statement:
     session = _SESSIONS.c
-    floor = _stamp(plan, session.xact_start) if plan.edge_form == "instant" else sa.null()
+    hidden = session.state == sa.literal_column(f"'{_HIDDEN}'")
+    since: Expression = sa.func.coalesce(session.xact_start, session.query_start)
+    since = sa.case((hidden, session.backend_start), else_=since)
+    floor = _stamp(plan, since) if plan.edge_form == "instant" else sa.null()
+    # Numbers are taken within a transaction: between two of them there is none that could come late.
+    between = [session.state == sa.literal_column("'active'")] if plan.edge_form == "instant" else []
+    silent = sa.and_(session.backend_type == sa.literal_column("'client backend'"), sa.or_(hidden, *between))
     return sa.select(
         session.pid,
-        session.xact_start.label("since"),
+        since.label("since"),
         sa.cast(session.usename, sa.Text).label("owner"),
         session.application_name.label("name"),
         session.state,
         floor.label("floor"),
     ).where(
         session.datname == sa.func.current_database(),
-        session.xact_start.is_not(None),
+        sa.or_(session.xact_start.is_not(None), silent),
         session.pid != sa.func.pg_backend_pid(),
         *(session.backend_type != sa.literal_column(f"'{kind}'") for kind in _READING),
         session.application_name.is_distinct_from(sa.literal_column(f"'{APPLICATION}'")),
@@ -176,4 +188,6 @@ def _transaction(now: dt.datetime, row: Sequence[Any]) -> OpenTransaction:
         who = f"the prepared transaction {name!r} of {owner}"
         return OpenTransaction(id=f"prepared {state} {name}", who=who, age=age, heir_of="")
     who = f"the transaction of {owner} (pid {pid}, application {name!r}, {state})"
+    if state == _HIDDEN:
+        who = f"the session of {owner} (pid {pid}, application {name!r}), whose track_activities is off"
     return OpenTransaction(id=f"{pid} {since.isoformat()}", who=who, age=age, floor=floor)
