@@ -152,6 +152,8 @@ async def test_a_copy_from_an_api_says_that_a_token_may_not_see_all(
 def test_an_interrupted_copy_says_how_to_go_on(copy, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it has done so far is counted; the same command does the rest."""
     one = copying.copy
+    # Whoever started the tests in the background may have had it ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def interrupted(*given: Any, **named: Any) -> Any:
         if other(lambda store: store.list_watermarks()):
@@ -159,9 +161,12 @@ def test_an_interrupted_copy_says_how_to_go_on(copy, other: Store, monkeypatch: 
             await asyncio.sleep(60)
         return await one(*given, **named)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(copying, "copy", interrupted)
-        said = copy("--force")
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(copying, "copy", interrupted)
+            said = copy("--force")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (said.code, "interrupted after 1 of 2 watermarks; repeat this" in said.err) == (130, True)
     assert copy("--force").code == 0
     assert len(other(lambda store: store.list_watermarks())) == 2
