@@ -271,3 +271,13 @@ async def test_the_tables_part_works_for_any_names(watched_postgres: Database, n
         async with asyncio.timeout(60):
             await subscription.news()
     await session.aclose()
+
+
+def test_tables_whose_long_names_begin_alike_notify_for_themselves(watched_postgres: Database) -> None:
+    """PostgreSQL cuts a name that is too long: what is made for one table does not replace what another one has."""
+    names = ["n" * 60 + end for end in ("one", "two")]
+    for name in names:
+        watched_postgres.execute(f"CREATE TABLE {name} (id int)")
+        notifying(watched_postgres, name, f"channel_{name[-3:]}")
+    found = watched_postgres.execute("SELECT prosrc FROM pg_proc WHERE proname LIKE 'nnn%notify' ORDER BY prosrc")
+    assert [text.split("'")[1] for (text,) in found] == ["channel_one", "channel_two"]

@@ -122,3 +122,11 @@ async def test_a_materialized_view_is_refused(database: Database) -> None:
     with pytest.raises(SourceError, match="it is a materialized view"):
         await database.source(unique=True).poll(None, 10, frozenset())
     assert not (await database.source(unique=True, visibility="none").poll(None, 10, frozenset())).items
+
+
+async def test_a_name_with_a_percent_sign_is_found_in_the_catalogue(database: Database) -> None:
+    """Its key counts, as that of any other table."""
+    database.execute(ORDERS.replace("orders", '"a%b"'), "INSERT INTO \"a%b\" (id, updated_at) VALUES (1, '2026-01-31')")
+    watcher = Watcher(lambda: database.source(table="a%b"))
+    await watcher.drain()
+    assert watcher.ids == [1]

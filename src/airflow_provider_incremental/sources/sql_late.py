@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import math
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from airflow_provider_incremental.core.batch import FINGERPRINT_BYTES
@@ -22,6 +22,8 @@ __all__ = ["LateRows", "window_start"]
 _PAGE = 2000
 _PIECE = "lateness"
 _OFF = b"off"
+_EXACTLY = Context(prec=150_000)
+"""More digits than a numeric of any database has; by default Python keeps 28 of a difference."""
 
 
 def window_start(value: Any, lateness: float) -> Any:
@@ -32,19 +34,19 @@ def window_start(value: Any, lateness: float) -> Any:
     >>> window_start(dt.datetime(2026, 1, 31, 12), 60)
     datetime.datetime(2026, 1, 31, 11, 59)
     """
-    if isinstance(value, str):
-        began = dt.datetime.fromisoformat(value) - dt.timedelta(seconds=lateness)
-        # Without a fraction it sorts before every text of its second.
-        return began.replace(tzinfo=None, microsecond=0).isoformat(sep=value[10:11] or " ")
     try:
+        if isinstance(value, str):
+            began = dt.datetime.fromisoformat(value) - dt.timedelta(seconds=lateness)
+            # Without a fraction it sorts before every text of its second.
+            return began.replace(tzinfo=None, microsecond=0).isoformat(sep=value[10:11] or " ")
         if isinstance(value, dt.datetime):
             return value - dt.timedelta(seconds=lateness)
         if isinstance(value, dt.date):
             return value - dt.timedelta(days=math.ceil(lateness / 86400))
-    except OverflowError:
+    except (OverflowError, ValueError):  # before the first day, or a text that is no time: everything is looked at
         return None
     if isinstance(value, Decimal):
-        return value - Decimal(repr(lateness))
+        return _EXACTLY.subtract(value, Decimal(repr(lateness)))
     return value - (math.ceil(lateness) if isinstance(value, int) else lateness)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from sqlalchemy.dialects.postgresql.base import PGDialect
@@ -25,6 +26,15 @@ def check_channel(listen: str) -> str:
     return listen
 
 
+def _own_name(table: str) -> str:
+    """Return the name of a table's function and trigger; where it has to be cut, it is still the table's alone."""
+    whole = f"{table}_notify"
+    if len(whole.encode()) <= _LONGEST:
+        return whole
+    end = f"_{hashlib.blake2b(table.encode(), digest_size=4).hexdigest()}_notify"
+    return table.encode()[: _LONGEST - len(end)].decode(errors="ignore") + end
+
+
 def notify_ddl(table: str, channel: str) -> str:
     """Return the SQL that makes PostgreSQL notify a channel when a statement has changed a table.
 
@@ -40,7 +50,7 @@ def notify_ddl(table: str, channel: str) -> str:
     dialect: Any = PGDialect
     quote = dialect().identifier_preparer.quote
     prefix = "" if schema is None else f"{quote(schema)}."
-    own = name.encode()[: _LONGEST - len("_notify")].decode(errors="ignore") + "_notify"
+    own = _own_name(name)
     function, trigger, on = f"{prefix}{quote(own)}()", quote(own), f"{prefix}{quote(name)}"
     text = check_channel(channel).replace("'", "''")
     escape = "E" if "\\" in text else ""

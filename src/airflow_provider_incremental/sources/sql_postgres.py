@@ -124,6 +124,7 @@ class PostgresReader:
             if selection.table is not None:
                 schema, name = selection.schema_and_name
                 quoted = self._dialect.identifier_preparer.format_table(sa.table(name, schema=schema))
+                quoted = quoted.replace("%%", "%")  # which the dialect doubles for a driver's text, and this is a value
                 facts = {row["attname"]: row for row in await connection.fetch(_FACTS, quoted)}
                 keys = [frozenset(row["columns"]) for row in await connection.fetch(_KEYS, quoted)]
                 blind = blind or _elsewhere(await connection.fetchrow(_ELSEWHERE, quoted))

@@ -26,6 +26,9 @@ NOON = dt.datetime.fromisoformat("2026-01-31 12:00:00.5")
         ("2026-01-31T12:00:00Z", "2026-01-31T11:58:30"),
         (dt.datetime.min.replace(tzinfo=dt.UTC), None),
         (dt.date.min, None),
+        ("0001-01-01 00:00:00", None),
+        ("", None),
+        (Decimal("1234567890123456789012345679600"), Decimal("1234567890123456789012345679510")),
     ],
 )
 def test_a_window_begins_so_far_back(value: Any, expected: Any) -> None:
