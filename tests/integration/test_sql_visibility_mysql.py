@@ -76,6 +76,28 @@ async def test_38_a_statement_that_waits_is_no_transaction_yet_and_waited_for(da
     assert await drained(watcher, 2) == [1, 2]
 
 
+async def test_38_a_statement_that_waits_within_a_trigger_is_waited_for(database: Database) -> None:
+    """The list of what runs shows the SELECT that the trigger waits in, and not the INSERT that runs it."""
+    source = database.source()
+    watcher = Watcher(lambda: source)
+    with session(database) as lock, session(database) as slow, session(database) as fast:
+        lock.execute(
+            "CREATE TRIGGER waits BEFORE INSERT ON orders FOR EACH ROW BEGIN DECLARE got int; "
+            "IF NEW.name = 'waits' THEN SELECT GET_LOCK('orders', 60) INTO got; END IF; END"
+        )
+        lock.execute("SELECT GET_LOCK('orders', 1)")
+        await watcher.poll()
+        waiting = asyncio.create_task(asyncio.to_thread(slow.execute, "INSERT INTO orders VALUES (1, NOW(6), 'waits')"))
+        while not database.execute("SELECT 1 FROM information_schema.processlist WHERE STATE = 'User lock'"):
+            await asyncio.sleep(0.05)
+        fast.execute("INSERT INTO orders VALUES (2, NOW(6), '')")
+        await asyncio.sleep(2.2)  # the row 2 is older than the edge of a database without transactions
+        assert await watcher.drain() == []
+        lock.execute("SELECT RELEASE_LOCK('orders')")
+        await waiting
+    assert await drained(watcher, 2) == [1, 2]
+
+
 async def test_a_list_that_the_server_has_kept_is_no_look(database: Database) -> None:
     """While somebody reads the list of transactions all the time the server renews it for nobody: that is found out."""
     database.execute("INSERT INTO orders VALUES (0, NOW(6), '')")  # so that the type shows

@@ -73,6 +73,8 @@ async def fresh_look(reader: SqlReader, plan: Plan, mark: Sequence[Any]) -> Look
 def _sessions() -> Statement:
     session = _SESSIONS.c
     text = sa.func.left(sa.func.ltrim(session.INFO), _PAGE).label("statement")
+    # In a trigger or a function, which the list shows in place of the statement that runs them, every SELECT has INTO.
+    stores = session.INFO.op("REGEXP")(sa.literal_column("'[[:space:]]INTO[[:space:]]'")).label("stores")
     running = sa.and_(session.INFO.is_not(None), session.COMMAND != "Sleep")
     return sa.select(
         sa.func.utc_timestamp(sa.literal_column("6")).label("clock"),
@@ -82,6 +84,7 @@ def _sessions() -> Statement:
         session.COMMAND,
         session.TIME,
         text,
+        stores,
     ).where(sa.or_(sa.func.connection_id() == session.ID, running, session.USER == "system user"))
 
 
@@ -127,8 +130,10 @@ def _open(transactions: Sequence[Sequence[Any]], me: int) -> Iterator[OpenTransa
 
 def _running(sessions: Sequence[Sequence[Any]], transactions: Mapping[int, Sequence[Any]]) -> Iterator[OpenTransaction]:
     """Yield the statements that are no transaction yet. A SELECT outside of a transaction adds nothing."""
-    for _, me, thread, user, _, seconds, statement in sessions:
-        if thread == me or thread in transactions or statement is None or statement.upper().startswith(_ADDS_NOTHING):
+    for _, me, thread, user, _, seconds, statement, stores in sessions:
+        if thread == me or thread in transactions or statement is None:
+            continue
+        if statement.upper().startswith(_ADDS_NOTHING) and not stores:
             continue
         who = f"a statement of {user} (connection {thread}: {statement[:40]!r})"
         yield OpenTransaction(id=f"{thread} statement", who=who, age=float(seconds), at_most=float(seconds) + 1.0)
