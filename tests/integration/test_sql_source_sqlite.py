@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,17 @@ async def test_reading_waits_for_no_writer(database: Database) -> None:
     assert watcher.ids == [1]
     await watcher.drain()
     assert watcher.ids == [1, 2]
+
+
+async def test_texts_to_the_minute_wait_until_their_minute_is_over(database: Database) -> None:
+    """What changes later in the same minute gets the same text, which lies behind the row that was read."""
+    while dt.datetime.now(dt.UTC).second > 50:  # the minute has to last for the test
+        await asyncio.sleep(0.5)
+    database.execute(
+        "CREATE TABLE orders (id integer PRIMARY KEY, updated_at text NOT NULL)",
+        "INSERT INTO orders VALUES (1, strftime('%Y-%m-%d %H:%M', 'now', '-2 minutes')), "
+        "(5, strftime('%Y-%m-%d %H:%M', 'now'))",
+    )
+    watcher = Watcher(database.source)
+    await watcher.drain()
+    assert watcher.ids == [1]

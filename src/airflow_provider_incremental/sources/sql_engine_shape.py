@@ -24,6 +24,7 @@ __all__ = ["describe"]
 
 _MYSQL_TIMESTAMP = 7  # the code of the type in the protocol, and so in every driver's description
 _FORKS = ("TiDB", "Vitess", "SingleStore", "MemSQL", "StarRocks", "Doris", "OceanBase")
+_MINUTE = 60.0
 _COARSEST = 1.0  # seconds: a driver does not tell how finely a timestamp is kept
 
 
@@ -145,9 +146,16 @@ def _as_sampled(dialect: str, column: Column, value: Any, code: Any, *, named: b
         column,
         kind=kind,
         type_name=column.type_name if named or column.disorder else f"of type {type(value).__name__}",
-        resolution=_COARSEST if kind in TIMESTAMPS else 0.0,
+        resolution=_resolution(kind, value),
         sample=value,
     )
+
+
+def _resolution(kind: Kind | None, value: Any) -> float:
+    """Return the seconds between two values: of texts, what one of them shows."""
+    if kind not in TIMESTAMPS:
+        return 0.0
+    return _COARSEST if kind is not Kind.TEXT_TIMESTAMP or value.count(":") > 1 else _MINUTE
 
 
 def _kind(dialect: str, value: Any, type_code: Any) -> Kind | None:
