@@ -72,7 +72,9 @@ async def _copied(given: Namespace) -> list[Outcome]:
             _say("from an API, what its token may see is copied, and nothing else")
         watermarks = await to_copy(source)
         if given.dry_run:
-            _say_all(await _signs(source, watermarks), "the real copy would refuse, since the store is in use")
+            signs = await _signs(source, watermarks)
+            if signs:
+                _say(f"the real copy would refuse, since the store is in use:{_listed(signs)}")
         elif not given.force:
             await _require_quiet(source, watermarks)
         outcomes = []
@@ -120,11 +122,6 @@ async def _signs(source: WatermarkStore, watermarks: Sequence[Watermark]) -> lis
 def _listed(signs: Sequence[str]) -> str:
     more = f"\n  and {len(signs) - _MOST_SIGNS} more" if len(signs) > _MOST_SIGNS else ""
     return "".join(f"\n  {each}" for each in signs[:_MOST_SIGNS]) + more
-
-
-def _say_all(signs: Sequence[str], what: str) -> None:
-    if signs:
-        _say(f"{what}:{_listed(signs)}")
 
 
 async def _require_quiet(source: WatermarkStore, watermarks: Sequence[Watermark]) -> None:

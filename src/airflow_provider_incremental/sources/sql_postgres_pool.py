@@ -140,10 +140,13 @@ async def attributes_of(connection: Any, query: str, within: float) -> Any:
     this fails goes on with the binary form, which is as exact.
     """
     async with asyncio.timeout(within):
-        await connection.reset_type_codec("numeric", schema="pg_catalog")
-        attributes = (await connection.prepare(query)).get_attributes()
-        await _prepare(connection)
-    return attributes
+        try:
+            return (await connection.prepare(query)).get_attributes()
+        except asyncpg.UnsupportedClientFeatureError:
+            await connection.reset_type_codec("numeric", schema="pg_catalog")
+            attributes = (await connection.prepare(query)).get_attributes()
+            await _prepare(connection)
+            return attributes
 
 
 async def _prepare(connection: Any) -> None:

@@ -21,7 +21,7 @@ from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.api.address import SCHEMES
 from airflow_provider_incremental.stores.memory import MemoryStore
-from airflow_provider_incremental.stores.sql.engine import KNOWN, SETTING, is_database
+from airflow_provider_incremental.stores.sql.engine import is_database, unknown_scheme
 from airflow_provider_incremental.stores.sql.store import SqlStore
 
 __all__ = ["GROUP", "acquire", "has_tables", "make_store", "release", "shared_store"]
@@ -46,11 +46,7 @@ def make_store(url: str) -> WatermarkStore:
     ours = _sql_store if is_database(scheme) else _BACKENDS.get(scheme)
     make = ours or _brought_by_others(scheme)
     if make is None:
-        # Without a scheme the text may be anything, also a secret.
-        named = f"the scheme {scheme!r}" if "://" in url else "no scheme"
-        brought = ", ".join(f"{name}://" for name in sorted(entry_points(group=GROUP).names))
-        msg = f"{SETTING} has {named}, which no store knows; give one of {KNOWN}, {brought} or conn:<connection id>"
-        raise ConfigurationError(msg)
+        raise unknown_scheme(url, *sorted(entry_points(group=GROUP).names))
     return make(url)
 
 

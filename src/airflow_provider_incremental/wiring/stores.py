@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.migrations.run import upgrade_embedded
-from airflow_provider_incremental.stores.api.address import is_api
+from airflow_provider_incremental.stores.api.address import OPTIONS, is_api
 from airflow_provider_incremental.stores.registry import shared_store
 from airflow_provider_incremental.wiring.airflow import airflow_home, metadata_database_url, setting
 from airflow_provider_incremental.wiring.connections import TLS_EXTRAS, named_extras
@@ -43,7 +43,6 @@ log = logging.getLogger(__name__)
 _BY_CONNECTION = "conn:"
 _SETTING = "[incremental] store"
 _API_PATH = "/incremental/api"  # of Airflow's api-server
-_API_OPTIONS = ("token_file", "token_url", "ca_file", "timeout")
 _SCHEMES = {"postgres": "postgresql", "mysql": "mysql", "sqlite": "sqlite"}
 
 
@@ -166,7 +165,7 @@ def _api_url(connection: Connection) -> str:
 
     Without a login, the password is the token. Extras: ``path`` and the options of :class:`stores.api.address.Address`.
     """
-    known = ("path", *_API_OPTIONS)
+    known = ("path", *OPTIONS)
     for name in set(connection.extra_dejson) - set(known):
         meant = get_close_matches(name, known, n=1, cutoff=0.75)
         if meant:  # others are of Airflow's own hook, such as proxies
@@ -177,7 +176,7 @@ def _api_url(connection: Connection) -> str:
     port = f":{connection.port}" if connection.port and not place.port else ""
     path = connection.extra_dejson.get("path") or place.path or _API_PATH
     who = ":".join(quote(each or "", safe="") for each in (connection.login, connection.password))
-    options = urlencode(named_extras(connection, _API_OPTIONS))
+    options = urlencode(named_extras(connection, OPTIONS))
     url = f"api+{place.scheme}://{who}@{place.netloc}{port}/{path.strip('/')}"
     return f"{url}?{options}" if options else url
 

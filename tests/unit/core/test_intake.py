@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
 
 import pytest
 
@@ -13,6 +15,7 @@ from airflow_provider_incremental.testing.crashing import CrashingStore
 from tests.miniature import Deployment
 
 ORDERS = Selector("orders")
+Say = Callable[[Taken], Awaitable[Any]]
 
 
 @pytest.fixture
@@ -118,16 +121,22 @@ async def test_a_drivers_own_cancellation_does_not_end_the_lease(filled: Deploym
     await filled.intake(store).acknowledge(taken)
 
 
-@pytest.mark.parametrize("ending", ["acknowledge", "release"])
-async def test_the_lease_is_kept_until_the_store_has_answered(filled: Deployment, ending: str) -> None:
-    """What failed to be finished or given back stays this holder's, who may say it again."""
+async def unanswered(filled: Deployment, when: Literal["before", "after"], ending: str) -> tuple[Taken, Say]:
+    """Claim a batch and end it while the store fails before or after it does so; return how to say it again."""
     store = CrashingStore(filled.store)
     intake = filled.intake(store)
     taken = of(await intake.claim())
-    store.fail("before", ending, StoreUnavailableError("gone"))
-    say = intake.acknowledge if ending == "acknowledge" else lambda taken: intake.give_back(taken, None)
+    store.fail(when, ending, StoreUnavailableError("no answer"))
+    say: Say = intake.acknowledge if ending == "acknowledge" else lambda taken: intake.give_back(taken, None)
     with pytest.raises(StoreUnavailableError):
         await say(taken)
+    return taken, say
+
+
+@pytest.mark.parametrize("ending", ["acknowledge", "release"])
+async def test_the_lease_is_kept_until_the_store_has_answered(filled: Deployment, ending: str) -> None:
+    """What failed to be finished or given back stays this holder's, who may say it again."""
+    taken, say = await unanswered(filled, "before", ending)
     await filled.run_for(600)
     assert await filled.store.claim(ORDERS, "load", "other", 60, taken.claim.batch.id) is None
     await say(taken)
@@ -140,13 +149,7 @@ async def test_a_renewal_that_comes_after_the_end_is_no_loss(
     filled: Deployment, ending: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The store did it and its answer was lost: nothing is logged of a lease, and saying it again is no error."""
-    store = CrashingStore(filled.store)
-    intake = filled.intake(store)
-    taken = of(await intake.claim())
-    store.fail("after", ending, StoreUnavailableError("the answer was lost"))
-    say = intake.acknowledge if ending == "acknowledge" else lambda taken: intake.give_back(taken, None)
-    with pytest.raises(StoreUnavailableError):
-        await say(taken)
+    taken, say = await unanswered(filled, "after", ending)
     await filled.run_for(60)
     assert taken.keeper.done()
     await say(taken)

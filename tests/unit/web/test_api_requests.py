@@ -220,6 +220,12 @@ async def test_a_batch_has_a_limit(stranger, token):
     assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
 
 
+async def test_an_operation_that_is_not_there_may_be_of_a_newer_client(stranger, token):
+    """By itself, as within a batch."""
+    answer = await stranger.post("teleport", {}, token=token)
+    assert (answer.status_code, "may be older than the client" in answer.json()["detail"]) == (404, True)
+
+
 async def test_the_description_names_every_operation(stranger, token):
     """With its scope, its key where it changes something, and a problem for every status."""
     answer = await stranger.client.get("/v1/openapi.json", headers={"Authorization": f"Bearer {token}"})

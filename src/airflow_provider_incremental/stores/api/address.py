@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.stores.timeouts import TIMEOUT, timeout_from
 
-__all__ = ["SCHEMES", "Address", "is_api"]
+__all__ = ["OPTIONS", "SCHEMES", "Address", "is_api"]
 
 SCHEMES = ("api+https", "api+http")
 """Of addresses that this client serves."""
@@ -21,7 +21,9 @@ _WHO = (
     "In an address, write a token as password without user, or user and password, or ?token_file=FILE; in a "
     "connection, give a password that is the token, or login and password, or the extra token_file"
 )
-_OPTIONS = ("token_file", "token_url", "ca_file", "timeout")
+OPTIONS = ("token_file", "token_url", "ca_file", "timeout")
+"""Of an address, and the extras of a connection that leads to an API."""
+
 _LOGIN = "/auth/token"
 
 
@@ -103,8 +105,8 @@ class Address:
 
 def _options(query: str) -> dict[str, str]:
     options = dict(parse_qsl(query, keep_blank_values=True))
-    unknown = [name for name in options if name not in _OPTIONS]
+    unknown = [name for name in options if name not in OPTIONS]
     if unknown:
-        msg = f"{_SETTING} has the option {unknown[0]!r}, which is none of {', '.join(_OPTIONS)}"
+        msg = f"{_SETTING} has the option {unknown[0]!r}, which is none of {', '.join(OPTIONS)}"
         raise ConfigurationError(msg)
     return options

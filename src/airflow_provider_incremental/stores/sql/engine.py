@@ -16,7 +16,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.stores.sql.driver_arguments import SETTING, mysql_arguments, postgresql_arguments
 
-__all__ = ["KNOWN", "SETTING", "create_engine", "is_database", "shown", "store_url"]
+__all__ = ["SETTING", "create_engine", "is_database", "shown", "store_url", "unknown_scheme"]
 
 _DRIVERS = {
     "postgresql": ("postgresql+asyncpg", {"asyncpg", "psycopg2", "psycopg"}),
@@ -25,7 +25,7 @@ _DRIVERS = {
     "mariadb": ("mysql+aiomysql", {"aiomysql", "pymysql", "mysqldb", "mysqlconnector", "mariadbconnector"}),
     "sqlite": ("sqlite+aiosqlite", {"aiosqlite", "pysqlite"}),
 }
-KNOWN = "postgresql://, mysql://, mariadb://, sqlite:///, api+https://, memory://"
+_KNOWN = "postgresql://, mysql://, mariadb://, sqlite:///, api+https://, memory://"
 
 _POOL_SIZE = 5
 _POOL_OVERFLOW = 10
@@ -41,6 +41,19 @@ def is_database(scheme: str) -> bool:
     return scheme.lower().partition("+")[0] in _DRIVERS
 
 
+def unknown_scheme(url: str, *others: str) -> ConfigurationError:
+    """Return the error for an address that leads to no store.
+
+    :param others: schemes of stores that are not this package's own.
+    """
+    # Without a scheme the text may be anything, also a secret.
+    named = f"the scheme {url.partition('://')[0]!r}" if "://" in url else "no scheme"
+    known = ", ".join([_KNOWN, *(f"{each}://" for each in others)])
+    return ConfigurationError(
+        f"{SETTING} has {named}, which no store knows; give one of {known} or conn:<connection id>"
+    )
+
+
 def store_url(url: str) -> URL:
     """Return the address of a store's database with the async driver that we use for it.
 
@@ -54,9 +67,7 @@ def store_url(url: str) -> URL:
     database, _, driver = scheme.partition("+")
     drivername, drivers = _DRIVERS.get(database.lower(), ("", set[str]()))
     if "://" not in url or not drivername or (driver and driver not in drivers):
-        named = f"the scheme {scheme!r}" if "://" in url else "no scheme"
-        msg = f"{SETTING} has {named}, which no store knows; give one of {KNOWN} or conn:<connection id>"
-        raise ConfigurationError(msg)
+        raise unknown_scheme(url)
     try:
         parsed = make_url(url).set(drivername=drivername)
     except (sa.exc.ArgumentError, ValueError):
