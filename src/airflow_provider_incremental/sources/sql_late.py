@@ -53,7 +53,8 @@ def window_start(value: Any, lateness: float) -> Any:
 class LateRows:
     """Finds rows at or below a position that were not delivered.
 
-    Fingerprints are kept since lateness was given: what lies at or below the position of that time was delivered.
+    Fingerprints are kept since lateness was given: what lies at or below the position of that time was delivered. Of a
+    start with fewer values than the cursor has columns, what lies before it was never asked for.
     """
 
     def __init__(self, *, reader: SqlReader, selection: SqlSelection) -> None:
@@ -77,9 +78,10 @@ class LateRows:
         self._floor = () if kept is None and self._mark(position) in seen else position
         return {_PIECE: dumps(self._floor).encode()}
 
-    def forgotten(self) -> Pieces:
-        """Return what a baseline remembers: it names every row of its window."""
-        return {_PIECE: dumps(()).encode()} if self._selection.lateness else {}
+    def forgotten(self, start: tuple[Any, ...]) -> Pieces:
+        """Return what a baseline remembers: at a row it names its whole window, else nothing from before it counts."""
+        floor = start if len(start) < len(self._selection.cursor) else ()
+        return {_PIECE: dumps(floor).encode()} if self._selection.lateness else {}
 
     def marks(self, plan: Plan, rows: Iterable[Sequence[Any]]) -> list[bytes]:
         """Return the fingerprint of each row: of its cursor, so that a changed row is another one."""
@@ -106,10 +108,7 @@ class LateRows:
         """Yield the rows of the window that ends at a position, the position's own among them, page by page."""
         if not self._selection.lateness or len(position) < len(plan.cursor) or plan.shape.empty:
             return
-        start = window_start(position[0], self._selection.lateness)
-        after = () if start is None else (start,)
-        if len(self._floor) == len(plan.cursor) and (start is None or self._floor[0] >= start):
-            after = self._floor
+        after = self._lower_bound(position)
         while True:
             statement = plan.keyset.above(len(after), _PAGE, "cursor")
             given = {**self._selection.parameters, **low_parameters(after), **edge_parameters(position)}
@@ -118,3 +117,10 @@ class LateRows:
             if len(rows) < _PAGE:
                 return
             after = plan.cursor_of(rows[-1])
+
+    def _lower_bound(self, position: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what rows of the window lie above: the floor, where it is no lower than lateness reaches."""
+        start = window_start(position[0], self._selection.lateness)
+        if self._floor and (start is None or self._floor[0] >= start):
+            return self._floor
+        return () if start is None else (start,)

@@ -127,11 +127,11 @@ class SqlRowSource(Source):
             plan.check_found(rows[0])
             return await self._baseline(plan, tuple(rows[0]))
 
-    async def _baseline(self, plan: Plan, cursor: Cursor) -> Baseline:
+    async def _baseline(self, plan: Plan, position: tuple[Any, ...] | None) -> Baseline:
         """Return a baseline that names the rows of its window."""
-        window = self._late.window(plan, cursor or ())
+        window = self._late.window(plan, position or ())
         marks = [mark async for rows in window for mark in self._late.marks(plan, rows)]
-        return Baseline(cursor=cursor, fingerprints=marks, remember=self._late.forgotten())
+        return Baseline(cursor=position, fingerprints=marks, remember=self._late.forgotten(position or ()))
 
     def in_window(self, high: Cursor, low: Cursor) -> bool:
         """Whether a batch that ended at ``high`` may hold rows that a poll from ``low`` reads again."""
