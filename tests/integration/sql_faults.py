@@ -1,11 +1,10 @@
-"""A network between a SQL source and its database that a test can break, and what is measured meanwhile."""
+"""A network between a SQL source and its database that a test can break."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,28 +25,6 @@ async def behind_proxy(database: Database) -> AsyncIterator[tuple[Database, Prox
             yield reached, proxy
         finally:
             await reached.aclose()
-
-
-@contextlib.asynccontextmanager
-async def longest_gap(clock: Callable[[], float] = time.monotonic) -> AsyncIterator[list[float]]:
-    """Collect how long the event loop let a task wait that asked for a turn.
-
-    :param clock: ``time.process_time`` counts what this process did meanwhile, and not what a busy machine did.
-    """
-    gaps: list[float] = []
-
-    async def tick() -> None:
-        while True:
-            asked = clock()
-            await asyncio.sleep(0.001)
-            gaps.append(clock() - asked - 0.001)
-
-    ticking = asyncio.create_task(tick())
-    try:
-        yield gaps
-    finally:
-        await asyncio.sleep(0)
-        ticking.cancel()
 
 
 async def until(action: Any) -> Any:
