@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_incremental.core.pace import StartAt
+from airflow_provider_incremental.sources import sql_late
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.testing.fakes import FakeClock
 from tests.integration.sql_stage import Database, make_orders, sqlite_database
@@ -54,3 +55,29 @@ async def test_lateness_given_to_a_start_that_waits_begins_there(database: Datab
     assert await live(database, store, start=start, lateness=0.0) == []
     database.execute("INSERT INTO orders VALUES (2, '2026-01-31 12:00:00', ''), (3, '2026-01-31 12:00:00', '')")
     assert await live(database, store, limit=1) == [2, 3]
+
+
+async def test_another_scale_of_a_number_repeats_nothing(served: Database) -> None:
+    """A window is read again after its column's scale has changed: what was delivered from it stays delivered."""
+    database = served
+    database.execute("CREATE TABLE bookings (amount numeric(20, 2) PRIMARY KEY, id int NOT NULL)")
+    database.execute("INSERT INTO bookings VALUES (1, 1), (2.5, 2), (3.25, 3)")
+    store, watched = MemoryStore(clock=FakeClock()), {"table": "bookings", "cursor": "amount", "lateness": 10.0}
+    assert await live(database, store, **watched) == [1, 2, 3]
+    change = "ALTER COLUMN amount TYPE" if database.kind == "postgresql" else "MODIFY amount"
+    database.execute(f"ALTER TABLE bookings {change} numeric(24, 4)", "INSERT INTO bookings VALUES (3.125, 4)")
+    assert await live(database, store, **watched) == [1, 2, 3, 4]
+
+
+async def test_what_earlier_releases_delivered_is_not_repeated(
+    watched_postgres: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fingerprints of numbers as the column writes them, which a store is full of, count on."""
+    database = watched_postgres
+    database.execute("CREATE TABLE bookings (amount numeric(20, 2) PRIMARY KEY, id int NOT NULL)")
+    database.execute("INSERT INTO bookings VALUES (1, 1), (2.5, 2)")
+    store, watched = MemoryStore(clock=FakeClock()), {"table": "bookings", "cursor": "amount", "lateness": 10.0}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(sql_late, "_normal", lambda value: value)
+        assert await live(database, store, **watched) == [1, 2]
+    assert await live(database, store, **watched) == [1, 2]

@@ -17,13 +17,15 @@ from airflow_provider_incremental.sources.sql_keyset import edge_parameters, low
 from airflow_provider_incremental.sources.sql_plan import Plan
 from airflow_provider_incremental.sources.sql_readers import SqlReader
 
-__all__ = ["LateRows", "window_start"]
+__all__ = ["LateRows", "mark_of", "window_start"]
 
 _PAGE = 2000
 _PIECE = "lateness"
 _OFF = b"off"
 _EXACTLY = Context(prec=150_000)
 """More digits than a numeric of any database has; by default Python keeps 28 of a difference."""
+_WHOLE = 10**30
+"""Below it, a number that is whole is written without an exponent."""
 
 
 def window_start(value: Any, lateness: float) -> Any:
@@ -48,6 +50,38 @@ def window_start(value: Any, lateness: float) -> Any:
     if isinstance(value, Decimal):
         return _EXACTLY.subtract(value, Decimal(repr(lateness)))
     return value - (math.ceil(lateness) if isinstance(value, int) else lateness)
+
+
+def mark_of(cursor: Sequence[Any]) -> bytes:
+    """Return the fingerprint of a cursor: of its values, so that a column may get another scale or session zone.
+
+    >>> mark_of((Decimal("1.00"), "a")) == mark_of((1, "a"))
+    True
+    """
+    return _digest(tuple(map(_normal, cursor)))
+
+
+def _is_among(seen: Collection[bytes], cursor: tuple[Any, ...]) -> bool:
+    """Whether a row was delivered; fingerprints were of the values as the driver writes them once."""
+    return mark_of(cursor) in seen or _digest(cursor) in seen
+
+
+def _digest(cursor: tuple[Any, ...]) -> bytes:
+    return hashlib.blake2b(dumps(cursor).encode(), digest_size=FINGERPRINT_BYTES).digest()
+
+
+def _normal(value: Any) -> Any:
+    """Return the one form of values that are equal to a database: 1 for 1.0 and 1.00, UTC for an instant."""
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        try:
+            return value.astimezone(dt.UTC)
+        except OverflowError:
+            return value
+    if isinstance(value, Decimal) and value.is_finite():
+        value = _EXACTLY.normalize(value)
+    if isinstance(value, (float, Decimal)) and -_WHOLE < value < _WHOLE and value == int(value):
+        return int(value)
+    return value
 
 
 class LateRows:
@@ -75,7 +109,7 @@ class LateRows:
             self._known, self._floor = True, tuple(loads(kept.decode()))
             return {}
         # The row at the position has its fingerprint when they were kept all along.
-        self._floor = () if kept is None and self._mark(position) in seen else position
+        self._floor = () if kept is None and _is_among(seen, position) else position
         return {_PIECE: dumps(self._floor).encode()}
 
     def forgotten(self, start: tuple[Any, ...]) -> Pieces:
@@ -87,10 +121,7 @@ class LateRows:
         """Return the fingerprint of each row: of its cursor, so that a changed row is another one."""
         if not self._selection.lateness:
             return []
-        return [self._mark(plan.cursor_of(row)) for row in rows]
-
-    def _mark(self, cursor: tuple[Any, ...]) -> bytes:
-        return hashlib.blake2b(dumps(cursor).encode(), digest_size=FINGERPRINT_BYTES).digest()
+        return [mark_of(plan.cursor_of(row)) for row in rows]
 
     async def unseen(
         self, plan: Plan, position: tuple[Any, ...], limit: int, seen: Collection[bytes]
@@ -98,8 +129,7 @@ class LateRows:
         """Return rows of the window that were not delivered, in order, at most so many."""
         late: list[Sequence[Any]] = []
         async for rows in self.window(plan, position):
-            marks = self.marks(plan, rows)
-            late += [row for row, mark in zip(rows, marks, strict=True) if mark not in seen]
+            late += [row for row in rows if not _is_among(seen, plan.cursor_of(row))]
             if len(late) >= limit:
                 break
         return late[:limit]
