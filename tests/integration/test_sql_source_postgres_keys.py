@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from airflow_provider_incremental.core.errors import SourceError
+from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
 from airflow_provider_incremental.sources.sql_keyset import low_parameters
 from tests.integration.sql_stage import Database, Watcher, arguments_of, make_orders
 
@@ -87,6 +88,33 @@ async def test_46_a_not_null_that_was_never_checked_is_not_believed(database: Da
     )
     with pytest.raises(SourceError, match="1 rows have NULL"):
         await database.source().poll(None, 10, frozenset())
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_46_a_not_null_that_children_do_not_have_is_not_believed(database: Database, depth: int) -> None:
+    """A constraint of the parent alone lets rows of tables that inherit from it have NULL: they are found."""
+    database.execute(
+        "CREATE TABLE orders (id int, updated_at timestamp, CONSTRAINT stamped NOT NULL updated_at NO INHERIT)",
+        "CREATE TABLE orders_1 (a int, CHECK (a > 0)) INHERITS (orders)",
+        "CREATE TABLE orders_2 () INHERITS (orders_1)",
+        f"INSERT INTO orders_{depth} VALUES (1, NULL)",
+    )
+    with pytest.raises(SourceError, match="1 rows have NULL"):
+        await database.source(cursor="updated_at", unique=True).poll(None, 10, frozenset())
+
+
+async def test_46_a_not_null_that_children_have_as_well_is_believed(database: Database) -> None:
+    """Neither a table with children nor one with partitions is searched for NULL where none can be."""
+    database.execute(
+        "CREATE TABLE orders (id int NOT NULL, gone int)",
+        "CREATE TABLE more () INHERITS (orders)",
+        "CREATE TABLE parted (id int NOT NULL) PARTITION BY RANGE (id)",
+        "CREATE TABLE part PARTITION OF parted FOR VALUES FROM (1) TO (9)",
+        "ALTER TABLE orders DROP gone",
+    )
+    for table in ("orders", "parted"):
+        selection = check_sql_arguments(table=table, cursor="id", unique=True)
+        assert [column.nullable for column in (await database.reader().describe(selection)).columns] == [False]
 
 
 async def test_a_view_is_watched_as_a_query_and_a_partitioned_table_as_a_table(database: Database) -> None:

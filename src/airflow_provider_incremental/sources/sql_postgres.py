@@ -42,11 +42,21 @@ _INFINITIES: dict[Kind, frozenset[Any]] = {
 # asyncpg has an exact Python value for these and for arrays of them; for the others the text that the server writes.
 _EXACT = frozenset({*_CURSOR_KINDS, "bool", "oid", "time", "timetz", "json", "jsonb"})
 
-# A constraint that was added NOT VALID says nothing of the rows before it.
+# A constraint that was added NOT VALID says nothing of the rows before it; and a table's own NOT NULL need not hold for
+# the tables that inherit from it, whose rows are read with its own.
 _FACTS = """
-SELECT a.attname, a.atttypmod, a.attnotnull AND NOT EXISTS (
-    SELECT FROM pg_catalog.pg_constraint k
-    WHERE k.conrelid = a.attrelid AND k.contype = 'n' AND NOT k.convalidated AND a.attnum = ANY (k.conkey)
+WITH RECURSIVE family AS (
+    SELECT pg_catalog.to_regclass($1)::oid AS id
+    UNION
+    SELECT h.inhrelid FROM family f JOIN pg_catalog.pg_inherits h ON h.inhparent = f.id
+    JOIN pg_catalog.pg_class c ON c.oid = f.id AND c.relkind <> 'p'
+)
+SELECT a.attname, a.atttypmod, NOT EXISTS (
+    SELECT FROM family f JOIN pg_catalog.pg_attribute b ON b.attrelid = f.id AND b.attname = a.attname
+    WHERE NOT b.attnotnull OR EXISTS (
+        SELECT FROM pg_catalog.pg_constraint k
+        WHERE k.conrelid = b.attrelid AND k.contype = 'n' AND NOT k.convalidated AND b.attnum = ANY (k.conkey)
+    )
 ) AS never_null, (
     SELECT max(s.seqcache) FROM pg_catalog.pg_sequence s WHERE s.seqrelid IN (
         SELECT d.objid FROM pg_catalog.pg_depend d
