@@ -51,6 +51,32 @@ async def test_a_condition_with_parameters_is_watched_like_a_table(orders: Datab
     assert [item["id"] for item in (await odd.poll(None, 10, frozenset())).items] == [3]
 
 
+async def test_what_quotes_hold_is_read_as_the_database_reads_it(orders: Database) -> None:
+    """Dollar quotes of PostgreSQL and backslashes of MariaDB may hold a semicolon, a colon and a quote."""
+    way = {"postgresql": "$a$it's :a; $$ $a$", "mysql": r"'it\'s :a; $$ '", "sqlite": "'it''s :a; $$ '"}
+    quoted = way[orders.kind]
+    orders.insert("orders", [order(1, name="it's :a; $$ "), order(2, name="b")])
+    where = orders.source(where=f"name = {quoted} AND id = :a", parameters={"a": 1})
+    sql = f"SELECT id, updated_at, {quoted} AS note FROM orders WHERE name <> {quoted} AND id > :a"
+    query = orders.source(sql=sql, parameters={"a": 1})
+    assert [item["id"] for item in (await where.poll(None, 10, frozenset())).items] == [1]
+    assert [item["note"] for item in (await query.poll(None, 10, frozenset())).items] == ["it's :a; $$ "]
+
+
+@pytest.mark.parametrize("name", ["param_1", "timezone_1", "convert_tz_1", "strftime_1", "name_1"])
+async def test_parameters_may_have_any_name(orders: Database, name: str) -> None:
+    """Names that statements of ours give their own values are a user's as well, in a condition and in a query."""
+    orders.insert("orders", [order(number, name=str(number)) for number in range(4)])
+    given = {"parameters": {name: "1", f"{name}0": "9"}, "timezone": "UTC" if orders.kind == "postgresql" else None}
+    where = f"name > :{name} AND name < :{name}0"
+    condition = orders.source(where=where, lateness=60.0, **given)
+    query = orders.source(sql=f"SELECT * FROM orders WHERE {where}", **given)
+    for source in (condition, query):
+        low = (stamp(orders, NOON), 2)
+        assert [item["id"] for item in (await source.poll(low, 10, frozenset())).items][-1:] == [3]
+        assert (await source.latest()).cursor == (stamp(orders, NOON), 3)
+
+
 async def test_46_rows_without_a_value_are_skipped_counted_and_come_with_one(database: Database) -> None:
     """With null_cursor="skip" a NULL stops nothing and is no position; the row comes when it has a value."""
     database.execute("CREATE TABLE orders (id int PRIMARY KEY, n int)")

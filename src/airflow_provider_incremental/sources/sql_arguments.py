@@ -16,7 +16,9 @@ from airflow_provider_incremental.sources.sql_texts import (
     check_condition,
     check_parameters,
     check_query,
+    layout_free,
     refuse,
+    values_to_bind,
 )
 
 __all__ = [
@@ -76,14 +78,19 @@ class SqlSelection:
         return None if self.where is None else f"({bindable(self.where, self.parameters)}\n)"
 
     @property
+    def values_to_bind(self) -> dict[str, Any]:
+        """The values of the parameters, by the names that they have in these texts."""
+        return values_to_bind(self.parameters)
+
+    @property
     def name(self) -> str:
-        """The table, or a short hash of the query and its parameters; line breaks and indentation do not count.
+        """The table, or a short hash of the query and its parameters; layout counts only within literals.
 
         A condition is a part of what is watched.
         """
         if self.table is not None and self.where is None:
             return self.table
-        texts = [" ".join((text or "").split()) for text in (self.sql, self.where)]
+        texts = [layout_free(text or "") for text in (self.sql, self.where)]
         text = json.dumps([*filter(None, texts), sorted(self.parameters.items())], default=repr)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return f"query:{digest}" if self.table is None else f"{self.table}?where={digest}"

@@ -141,4 +141,4 @@ class RowChecks:
         return f"held back by transaction {number}{postgres.told(session)}: rows wait until it ends"
 
     async def _fetch(self, statement: Statement, own: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]:
-        return await self._reader.fetch(statement, {**self._selection.parameters, **(own or {})})
+        return await self._reader.fetch(statement, {**self._selection.values_to_bind, **(own or {})})

@@ -136,7 +136,7 @@ class UpperEdge:
         raise ConnectionError(msg)
 
     async def _fetch(self, statement: Statement, position: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        return await self._reader.fetch(statement, {**self._plan.selection.parameters, **low_parameters(position)})
+        return await self._reader.fetch(statement, {**self._plan.selection.values_to_bind, **low_parameters(position)})
 
     def _told(self, edge: Edge) -> str | None:
         notes = []

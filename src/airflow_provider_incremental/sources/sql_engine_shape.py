@@ -38,7 +38,7 @@ def describe(connection: sa.engine.Connection, selection: SqlSelection, place: s
     if selection.table is not None:
         columns, keys = _table(connection, selection, place)
     else:
-        result = connection.execute(columns_of(selection, rows=False), dict(selection.parameters))
+        result = connection.execute(columns_of(selection, rows=False), selection.values_to_bind)
         columns = [Column(name=name) for name in map(str, result.keys())]
         result.close()
     sampled, empty = _sample(connection, selection, columns)
@@ -115,7 +115,7 @@ def _sample(
     known = {column.name: column for column in columns}
     if not all(name in known for name in selection.cursor):
         return {}, True
-    result = connection.execute(sample_of(selection), dict(selection.parameters))
+    result = connection.execute(sample_of(selection), selection.values_to_bind)
     dialect = connection.dialect.name
     codes, told = [each[1] for each in result.cursor.description], type_told(dialect, result.cursor)
     row = result.fetchone()

@@ -97,7 +97,7 @@ class KeyReader:
         return [] if condition is None else [sa.text(condition)]
 
     async def _keys(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Key]:
-        rows = await self._reader.fetch(statement, {**self._selection.parameters, **parameters})
+        rows = await self._reader.fetch(statement, {**self._selection.values_to_bind, **parameters})
         keys = [tuple(row) for row in rows]
         if any(None in key for key in keys):
             msg = (

@@ -141,7 +141,7 @@ class LateRows:
         after = self._lower_bound(position)
         while True:
             statement = plan.keyset.above(len(after), _PAGE, "cursor")
-            given = {**self._selection.parameters, **low_parameters(after), **edge_parameters(position)}
+            given = {**self._selection.values_to_bind, **low_parameters(after), **edge_parameters(position)}
             rows = await self._reader.fetch(statement, given)
             yield rows
             if len(rows) < _PAGE:

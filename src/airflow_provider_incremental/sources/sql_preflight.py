@@ -133,7 +133,7 @@ async def _nulls(reader: SqlReader, plan: Plan, _: Clock | None) -> Steps:
     if plan.keyset.nulls is None:
         yield _ok("nulls", "no cursor column can be NULL")
         return
-    ((count,),) = await reader.fetch(plan.keyset.count_nulls(), plan.selection.parameters)
+    ((count,),) = await reader.fetch(plan.keyset.count_nulls(), plan.selection.values_to_bind)
     names = ", ".join(column.name for column in plan.cursor if column.nullable)
     if count:
         msg = (
@@ -181,9 +181,9 @@ async def _by_catalogue(reader: SqlReader, plan: Plan) -> Finding:
 
 async def _by_plan(reader: SqlReader, plan: Plan) -> Finding:
     """What PostgreSQL itself says of a poll at the end of the table. A small table it reads as a whole anyway."""
-    rows = await reader.fetch(plan.keyset.latest(), plan.selection.parameters)
+    rows = await reader.fetch(plan.keyset.latest(), plan.selection.values_to_bind)
     low = tuple(rows[0]) if rows else ()
-    parameters = {**plan.selection.parameters, **low_parameters(low)}
+    parameters = {**plan.selection.values_to_bind, **low_parameters(low)}
     told = await explained(reader, plan.keyset.above(len(low), _LIMIT), parameters)
     how = f"indexes: {', '.join(told.indexes) or 'none'}"
     if not told.scanned and not told.sorts:
@@ -232,7 +232,7 @@ async def _clock(reader: SqlReader, plan: Plan, clock: Clock | None) -> Steps:
     else:
         yield _ok("clock", "the database's clock and this machine's agree")
     if plan.well_ahead is not None:
-        rows = await reader.fetch(plan.keyset.ahead(plan.well_ahead), plan.selection.parameters)
+        rows = await reader.fetch(plan.keyset.ahead(plan.well_ahead), plan.selection.values_to_bind)
         if rows:
             name = plan.selection.cursor[0]
             msg = (
@@ -243,7 +243,7 @@ async def _clock(reader: SqlReader, plan: Plan, clock: Clock | None) -> Steps:
 
 
 async def _many_rows(reader: SqlReader, plan: Plan) -> bool:
-    ((count,),) = await reader.fetch(plan.keyset.count(MANY_ROWS), plan.selection.parameters)
+    ((count,),) = await reader.fetch(plan.keyset.count(MANY_ROWS), plan.selection.values_to_bind)
     return bool(count >= MANY_ROWS)
 
 

@@ -232,7 +232,7 @@ class SqlRowSource(Source):
         return None if self._edges is None else self._edges.note
 
     async def _fetch(self, statement: Statement, own: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]:
-        return await self._reader.fetch(statement, {**self._selection.parameters, **(own or {})})
+        return await self._reader.fetch(statement, {**self._selection.values_to_bind, **(own or {})})
 
     async def _check_order(self, plan: Plan, position: tuple[Any, ...], rows: Sequence[Any]) -> None:
         """Make sure that the rows are places in a total order above the position."""

@@ -15,7 +15,9 @@ __all__ = [
     "check_condition",
     "check_parameters",
     "check_query",
+    "layout_free",
     "refuse",
+    "values_to_bind",
 ]
 
 OWN_NAMES = "cursor_low_"
@@ -24,27 +26,79 @@ OWN_NAMES = "cursor_low_"
 EDGE_NAMES = "cursor_edge_"
 
 # Text literals, quoted names and comments: what stands in them is not the query's structure.
-_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_NAMES_AND_COMMENTS = r"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?<![\w$])\$(?P<tag>[^\W\d]\w*|)\$.*?\$(?P=tag)\$"
+_STANDARD = re.compile(
+    r"(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"" + _NAMES_AND_COMMENTS, re.DOTALL
+)
+_BACKSLASHED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"" + _NAMES_AND_COMMENTS, re.DOTALL)
+_LEFT_OVER = re.compile(r"['\"`\\]")
 _WRITING = ("INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE", "CREATE", "ALTER", "DROP", "TRUNCATE", "CALL")
 _LAST_CLAUSE = re.compile(
     r"\bORDER\s+BY\b|\bLIMIT(?=\s+[\d:(]|\s+ALL\b)|\bOFFSET(?=\s+[\d:(])|\bFETCH\s+(?:FIRST|NEXT)\b", re.IGNORECASE
 )
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
+_NUMBERED = re.compile(r"_\d+$")
 
 
 def bindable(text: str, parameters: Collection[str]) -> str:
-    """Return a text for SQLAlchemy, in which every colon that begins no parameter is escaped."""
+    """Return a text for SQLAlchemy, in which every colon that begins no parameter is escaped.
+
+    Parameters have the names of :func:`values_to_bind` in it.
+    """
     done = 0
     parts: list[str] = []
-    for quoted in _QUOTED.finditer(text):
+    for quoted in _quoted(text).finditer(text):
         parts += [_escaped(text[done : quoted.start()], parameters), quoted[0].replace(":", r"\:")]
         done = quoted.end()
     return "".join([*parts, _escaped(text[done:], parameters)])
 
 
+def values_to_bind(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a text that was made :func:`bindable`, by the names that they have there.
+
+    >>> values_to_bind({"day": 1, "param_1": 2})
+    {'day': 1, 'cursor_low_given_param_1': 2}
+    """
+    return {_name_to_bind(name): value for name, value in parameters.items()}
+
+
+def _name_to_bind(name: str) -> str:
+    # SQLAlchemy numbers the parameters that it names itself, and would take this one for its own.
+    return f"{OWN_NAMES}given_{name}" if _NUMBERED.search(name) else name
+
+
 def _escaped(text: str, parameters: Collection[str]) -> str:
     names = "|".join(map(re.escape, parameters)) or "(?!)"
-    return re.sub(rf"((?<![:\w]):(?=(?:{names})\b))|:", lambda colon: colon[1] or r"\:", text)
+    return re.sub(
+        rf"(?<![:\w]):({names})\b|:", lambda found: r"\:" if found[1] is None else f":{_name_to_bind(found[1])}", text
+    )
+
+
+def layout_free(text: str) -> str:
+    """Return a text in which line breaks and indentation do not count, but within literals and quoted names.
+
+    >>> layout_free("SELECT  'a  b'   FROM t")
+    "SELECT 'a  b' FROM t"
+    """
+    kept: list[str] = []
+
+    def keep(found: re.Match[str]) -> str:
+        if found[0].startswith(("--", "/*")):
+            return found[0]
+        kept.append(found[0])
+        return "\0"  # which no text may have
+
+    return re.sub("\0", lambda _: kept.pop(0), " ".join(_quoted(text).sub(keep, text).split()))
+
+
+def _quoted(text: str) -> re.Pattern[str]:
+    """Return what is quoted in a text: the standard's rules break one in which a backslash escapes a quote."""
+    fitting = (each for each in (_STANDARD, _BACKSLASHED) if not _LEFT_OVER.search(each.sub(" ", text)))
+    return next(fitting, _STANDARD)
+
+
+def _structure(text: str) -> str:
+    return _quoted(text).sub(" ", text)
 
 
 def check_query(sql: str) -> None:
@@ -54,7 +108,7 @@ def check_query(sql: str) -> None:
     """
     if not isinstance(sql, str) or not sql.strip() or "\x00" in sql:
         refuse("sql", sql, "give the text of one SELECT")
-    structure = _QUOTED.sub(" ", sql)
+    structure = _structure(sql)
     if ";" in structure:
         refuse("sql", sql, "it has a semicolon, and is read as a part of another query; give one SELECT without it")
     first = re.match(r"\s*(\w+)", structure)
@@ -87,7 +141,7 @@ def check_condition(where: str | None) -> None:
         return
     if not isinstance(where, str) or not where.strip() or "\x00" in where:
         refuse("where", where, "give the text of one condition, such as \"status = 'paid'\"")
-    if ";" in _QUOTED.sub("", where):
+    if ";" in _structure(where):
         refuse("where", where, "it has a semicolon, and is a part of a query; give one condition without it")
 
 
@@ -105,7 +159,7 @@ def check_parameters(parameters: Mapping[str, Any], sql: str | None, where: str 
     if own:
         names = " or ".join(map(repr, taken))
         refuse("parameters", sorted(map(str, own)), f"names that begin with {names} are taken; choose others")
-    texts = " ".join(_QUOTED.sub("", text) for text in (sql, where) if text)
+    texts = " ".join(_structure(text) for text in (sql, where) if text)
     for name in sorted(parameters.keys() - set(_PARAMETER.findall(texts))):
         place = " and ".join(named for named, text in (("sql", sql), ("where", where)) if text)
         refuse("parameters", sorted(parameters), f"{place} has no ':{name}'; write it there, or leave it out")

@@ -39,6 +39,11 @@ QUERY = {"sql": "SELECT * FROM orders", "cursor": ["updated_at", "id"], "unique"
         (QUERY | {"sql": "SELECT 1; SELECT 2"}, "sql='SELECT 1; SELECT 2' cannot be used; it has a semicolon"),
         (QUERY | {"sql": "SELECT 1;"}, "semicolon"),
         (QUERY | {"sql": "SELECT ';' --;\n;"}, "semicolon"),
+        (QUERY | {"sql": "SELECT $$;$$; SELECT 1"}, "semicolon"),
+        (QUERY | {"sql": "SELECT a$b$, c; SELECT d$b$"}, "semicolon"),
+        (QUERY | {"sql": r"SELECT 'C:\', 'D:\'; SELECT ''"}, "semicolon"),
+        (QUERY | {"sql": r"SELECT 'it\'s'; SELECT 1"}, "semicolon"),
+        (QUERY | {"sql": "SELECT $$:day$$", "parameters": {"day": 1}}, "sql has no ':day'"),
         (QUERY | {"sql": "  "}, "give the text of one SELECT"),
         (QUERY | {"sql": 5}, "sql=5"),
         (QUERY | {"parameters": {"day": 1}}, "sql has no ':day'"),
@@ -89,6 +94,11 @@ def test_what_cannot_be_used_is_refused_with_name_value_and_remedy(arguments: di
         "SELECT 'it''s;' FROM t",
         "SELECT at::date, '12:30', '{\"a\":1}', x::text FROM t",
         r"SELECT '\:name' FROM t",
+        "SELECT $$it's; :day$$, $a$ $$;$b$ $a$, $größe$;$größe$ FROM t",
+        r"""SELECT "a\"b; :day", 'it\'s; :day', 'c\'' FROM t""",
+        r"SELECT 'it\'s; :day', 'that\'s' FROM t",
+        r"SELECT 'C:\', 'a\b;' FROM t",
+        r"SELECT E'it\'s; :day', 'C:\' FROM t",
     ],
 )
 def test_semicolons_and_colons_in_texts_names_and_comments_are_none(sql: str) -> None:
@@ -143,6 +153,25 @@ def test_checking_loads_no_sqlalchemy() -> None:
 def test_what_stands_within_a_query_is_its_own_business(sql: str) -> None:
     """Orders and limits in parentheses, columns and texts of such names."""
     assert check_sql_arguments(sql=sql, cursor="id", unique=True).sql == sql
+
+
+def test_a_query_is_another_with_other_spaces_in_a_literal() -> None:
+    """Spaces and line breaks count where they are data or a name; single ones leave the name what it always was."""
+    texts = {
+        "SELECT ' a', '' FROM t": "query:65ea61e947149167",
+        "SELECT '  a', '' FROM t": None,
+        "SELECT '\ta', '' FROM t": None,
+        'SELECT "  a", 1 FROM t': None,
+        "SELECT $$  a$$, 1 FROM t": None,
+        r"SELECT 'it\'s  a' FROM t": None,
+        r"SELECT 'it\'s a' FROM t": "query:afba14360d9d3559",
+        "SELECT 1 -- it's  one\n FROM  t": "query:4512101518902dc8",
+        "SELECT 1 /* it's  one */ FROM t": "query:5b60c342bcb9aa5a",
+    }
+    names = {sql: check_sql_arguments(sql=sql, cursor="id", unique=True).name for sql in texts}
+    assert len(set(names.values())) == len(texts)
+    always = {sql: name for sql, name in texts.items() if name}
+    assert always.items() <= names.items()
 
 
 def test_a_condition_is_part_of_what_is_watched() -> None:
