@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from typing import Any
@@ -132,6 +133,25 @@ async def test_each_type_of_cursor_goes_on_where_it_was(database: Database, kind
     await watcher.drain()
     assert [item["number"] for item in watcher.items] == list(range(len(values)))
     assert await watcher.drain() == []
+
+
+@pytest.mark.parametrize("kind", ["date", "datetime(6)", "timestamp"])
+@pytest.mark.parametrize("rows", [1, 2])
+async def test_a_zero_date_is_called_that(database: Database, kind: str, rows: int) -> None:
+    """Rows with a date that no calendar has are no positions; the condition that is offered leaves them out."""
+    with database.engine().begin() as connection:
+        connection.exec_driver_sql("SET sql_mode = ''")
+        connection.exec_driver_sql(f"CREATE TABLE orders (id int, at {kind} NOT NULL, PRIMARY KEY (at, id))")
+        connection.exec_driver_sql("INSERT INTO orders VALUES (1, '0000-00-00')")
+        if rows > 1:
+            connection.exec_driver_sql("INSERT INTO orders VALUES (2, '2026-01-31')")
+    watched = {"cursor": ["at", "id"]}
+    with pytest.raises(SourceError) as error:
+        await database.source(**watched).poll(None, 1, frozenset())
+    told = re.search("has '0000-00-00.*' in a row: no calendar has that date; .*where=\"(.*)\"", str(error.value))
+    assert told is not None
+    found = await database.source(**watched, where=told[1]).poll(None, 10, frozenset())
+    assert [item["id"] for item in found.items] == [2][: rows - 1]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -165,6 +166,21 @@ async def test_a_date_that_the_driver_takes_for_infinity_is_no_position(database
     ):
         with pytest.raises(SourceError, match="the driver takes it for infinity"):
             await source
+
+
+@pytest.mark.parametrize("kind", ["float8", "float4", "numeric"])
+async def test_nan_is_called_that(database: Database, kind: str) -> None:
+    """It comes last by PostgreSQL's order, and nothing is above it; the condition that is offered leaves it out."""
+    database.execute(f"CREATE TABLE orders (id int, n {kind}, PRIMARY KEY (n, id))")
+    database.execute("INSERT INTO orders VALUES (1, 'NaN'), (2, 5)")
+    with pytest.raises(SourceError) as error:
+        await database.source(cursor=["n", "id"]).poll(None, 10, frozenset())
+    told = re.search(
+        r"column n \(of type .*\) has .*nan.* in a row: it is not a number; .*where=\"(.*)\"", str(error.value), re.I
+    )
+    assert told is not None
+    found = await database.source(cursor=["n", "id"], where=told[1]).poll(None, 10, frozenset())
+    assert [item["id"] for item in found.items] == [2]
 
 
 async def test_a_query_that_returns_two_columns_of_one_name_is_refused(database: Database) -> None:

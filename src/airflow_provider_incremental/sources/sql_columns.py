@@ -16,7 +16,17 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-__all__ = ["TIMESTAMPS", "Column", "Kind", "UnfitValueError", "fits", "kind_of", "looks_like_timestamp", "parse"]
+__all__ = [
+    "TIMESTAMPS",
+    "Column",
+    "Kind",
+    "UnfitValueError",
+    "fits",
+    "kind_of",
+    "looks_like_timestamp",
+    "out_of_order",
+    "parse",
+]
 
 
 class Kind(enum.Enum):
@@ -84,6 +94,8 @@ _PYTHON_TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.UTC_TIMESTAMP: (dt.datetime,),
     Kind.INSTANT: (dt.datetime,),
 }
+_TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.UTC_TIMESTAMP)
+_NO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TEXT_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?")
 
 
@@ -102,9 +114,25 @@ def kind_of(value: Any) -> Kind | None:
     """Return the kind of the column that a driver returned this value from; None when it may not serve in a cursor."""
     if isinstance(value, dt.datetime):
         return Kind.TIMESTAMP if value.tzinfo is None else Kind.INSTANT
-    for kind in (Kind.DATE, Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.TEXT, Kind.UUID, Kind.BYTES):
+    if isinstance(value, (float, Decimal)):  # also of NaN, which is refused where it is found
+        return Kind.FLOAT if isinstance(value, float) else Kind.DECIMAL
+    for kind in (Kind.DATE, Kind.INTEGER, Kind.TEXT, Kind.UUID, Kind.BYTES):
         if fits(kind, value):
             return kind
+    return None
+
+
+def out_of_order(column: Column, value: Any) -> str | None:
+    """Return why a value that the column may hold is no place in an order, with the remedy; None where it is one.
+
+    >>> out_of_order(Column(name="n", kind=Kind.FLOAT), 1.5) is None
+    True
+    """
+    if isinstance(value, (float, Decimal)) and math.isnan(value):
+        return f"it is not a number; give such rows one, or leave them out: where=\"{column.name} <> 'NaN'\""
+    if column.kind in _TIMES and (value is None or (isinstance(value, str) and _NO_DATE.match(value))):
+        what = "no calendar has that date" if value else "the driver has no date for it, as for a zero date"
+        return f"{what}; give such rows a date, or leave them out: where=\"{column.name} > '1000-01-01'\""
     return None
 
 

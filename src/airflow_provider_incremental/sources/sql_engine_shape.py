@@ -22,7 +22,9 @@ from airflow_provider_incremental.sources.sql_readers import Shape
 
 __all__ = ["describe"]
 
-_MYSQL_TIMESTAMP = 7  # the code of the type in the protocol, and so in every driver's description
+_MYSQL_TIMES = {7: Kind.UTC_TIMESTAMP, 10: Kind.DATE, 12: Kind.TIMESTAMP}
+"""By the code of the type in the protocol, and so in every driver's description: for a date that Python does not know,
+drivers return a text or None."""
 _FORKS = ("TiDB", "Vitess", "SingleStore", "MemSQL", "StarRocks", "Doris", "OceanBase")
 _MINUTE = 60.0
 _COARSEST = 1.0  # seconds: a driver does not tell how finely a timestamp is kept
@@ -160,8 +162,8 @@ def _resolution(kind: Kind | None, value: Any) -> float:
 
 def _kind(dialect: str, value: Any, type_code: Any) -> Kind | None:
     kind = kind_of(value)
-    if dialect in ("mysql", "mariadb") and kind is Kind.TIMESTAMP and type_code == _MYSQL_TIMESTAMP:
-        return Kind.UTC_TIMESTAMP
+    if dialect in ("mysql", "mariadb") and (value is None or kind in (Kind.TEXT, Kind.TIMESTAMP)):
+        return _MYSQL_TIMES.get(type_code, kind)
     if dialect == "sqlite":
         if kind is Kind.INTEGER:  # one column may hold both
             return Kind.FLOAT

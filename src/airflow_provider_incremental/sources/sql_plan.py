@@ -13,7 +13,15 @@ import sqlalchemy as sa
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_clock import Expression, instant_before
-from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind, UnfitValueError, fits, parse
+from airflow_provider_incremental.sources.sql_columns import (
+    TIMESTAMPS,
+    Column,
+    Kind,
+    UnfitValueError,
+    fits,
+    out_of_order,
+    parse,
+)
 from airflow_provider_incremental.sources.sql_keyset import EdgeForm, Keyset
 from airflow_provider_incremental.sources.sql_readers import Shape
 from airflow_provider_incremental.sources.sql_refusals import looks_at_transactions, refusals
@@ -127,6 +135,10 @@ class Plan:
         :raises SourceError: naming the column and the value.
         """
         for column, value in zip(self.cursor, cursor, strict=True):
+            why = out_of_order(column, value)
+            if why is not None:
+                msg = f"{self.where}: column {column.name} ({column.type_name}) has {value!r} in a row: {why}"
+                raise SourceError(msg)
             if column.kind is None or not fits(column.kind, value):
                 msg = (
                     f"{self.where}: {_mismatch(column, value, 'a row')}. The column's type has just changed, or it "

@@ -112,6 +112,7 @@ class SqlRowSource(Source):
         await self._check_order(plan, position, rows)
         note = await self._note(plan, position, found=bool(rows))
         if len(rows) > limit:
+            plan.check_found(plan.cursor_of(rows[limit - 1]))
             return rows[:limit], True, note
         # While rows were read up to an edge from before, more may have come.
         self._edge = None

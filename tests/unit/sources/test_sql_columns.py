@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -16,8 +17,10 @@ from airflow_provider_incremental.sources.sql_columns import (
     fits,
     kind_of,
     looks_like_timestamp,
+    out_of_order,
     parse,
 )
+from airflow_provider_incremental.sources.sql_engine_shape import _kind
 
 NAIVE = dt.datetime.fromisoformat("2026-01-31 12:00:00.000001")
 AWARE = NAIVE.replace(tzinfo=dt.timezone(dt.timedelta(hours=5, minutes=30)))
@@ -170,3 +173,44 @@ def test_a_start_that_is_no_value_of_the_column_is_refused(kind: Kind | None, gi
 def test_a_text_is_a_timestamp_when_its_order_is_that_of_time(text: Any, expected: bool) -> None:
     """Only ISO 8601 in one zone sorts as time does."""
     assert looks_like_timestamp(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        (Kind.FLOAT, float("nan"), "where=\"c <> 'NaN'\""),
+        (Kind.DECIMAL, Decimal("NaN"), "it is not a number"),
+        (Kind.DATE, "2026-00-00", "no calendar has that date.*where=\"c > '1000-01-01'\""),
+        (Kind.UTC_TIMESTAMP, "0000-00-00 00:00:00", "no calendar has that date"),
+        (Kind.TIMESTAMP, None, "the driver has no date for it, as for a zero date"),
+        (Kind.TIMESTAMP, 5, None),
+        (Kind.TEXT, "0000-00-00", None),
+        (Kind.FLOAT, float("inf"), None),
+    ],
+)
+def test_a_value_without_a_place_is_told_from_one_of_another_type(kind: Kind, value: Any, told: str | None) -> None:
+    """What a column of the type may hold, and yet has no place in its order, is called what it is."""
+    why = out_of_order(Column(name="c", kind=kind), value)
+    assert (why is None) if told is None else re.search(told, why or "")
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "expected"),
+    [
+        ("0000-00-00", 10, Kind.DATE),
+        ("0000-00-00 00:00:00", 12, Kind.TIMESTAMP),
+        (None, 7, Kind.UTC_TIMESTAMP),
+        (NAIVE, 7, Kind.UTC_TIMESTAMP),
+        ("0000-00-00", 253, Kind.TEXT),
+        (None, 253, None),
+    ],
+)
+def test_a_column_of_dates_is_known_by_a_zero_date_as_well(value: Any, code: int, expected: Kind | None) -> None:
+    """MySQL's drivers return a text or None for it, and say of which type the column is."""
+    assert _kind("mysql", value, code) is expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(float("nan"), Kind.FLOAT), (Decimal("NaN"), Kind.DECIMAL)])
+def test_a_column_of_numbers_is_known_by_nan_as_well(value: Any, expected: Kind) -> None:
+    """The row is refused when it is found, and not the column."""
+    assert kind_of(value) is expected
