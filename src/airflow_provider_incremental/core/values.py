@@ -27,6 +27,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 _EXACT_IN_DOUBLE = 2**53
 _STRICT = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+_TOO_DEEP = "a value is nested too deeply to be kept in a cursor or an item; let the source give it as text"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -35,42 +36,27 @@ def encode(value: Any) -> Json:
 
     :param value: None, bool, int, float, str, bytes, Decimal, UUID, date, time, datetime (naive or aware), timedelta,
         and lists, tuples and dictionaries of them. Subclasses (an ``IntEnum``, a ``str`` subclass) become their base.
-    :raises UnsupportedValueError: for any other type; the message names it.
+    :raises UnsupportedValueError: for any other type, which the message names, or when it is nested too deeply.
 
     >>> encode((1, Decimal("1.10")))
     {'$tuple': [1, {'$decimal': '1.10'}]}
     """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return _encode_text(str(value))
-    if isinstance(value, int):
-        return int(value) if abs(value) <= _EXACT_IN_DOUBLE else {"$int": str(int(value))}
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
-    if isinstance(value, list):
-        return [encode(each) for each in value]
-    if isinstance(value, tuple):
-        return {"$tuple": [encode(each) for each in value]}
-    if isinstance(value, Mapping):
-        return _encode_mapping(value)
-    return _encode_scalar(value)
+    try:
+        return _encode(value)
+    except RecursionError:
+        raise UnsupportedValueError(_TOO_DEEP) from None
 
 
 def decode(value: Json) -> Any:
     """Return the value whose JSON form is given: the inverse of :func:`encode`.
 
-    :raises UnsupportedValueError: when a tag is not known, as from a newer release, or its content is not of its form.
+    :raises UnsupportedValueError: when a tag is not known, as from a newer release, its content is not of its form, or
+        it is nested too deeply.
     """
-    if isinstance(value, list):
-        return [decode(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if len(value) == 1:
-        tag, content = next(iter(value.items()))
-        if tag.startswith("$"):
-            return _decode_tagged(tag, content)
-    return {name: decode(each) for name, each in value.items()}
+    try:
+        return _decode(value)
+    except RecursionError:
+        raise UnsupportedValueError(_TOO_DEEP) from None
 
 
 def dumps(value: Any) -> str:
@@ -80,7 +66,40 @@ def dumps(value: Any) -> str:
 
 def loads(text: str) -> Any:
     """Return the value whose JSON text is given: the inverse of :func:`dumps`."""
-    return decode(json.loads(text))
+    try:
+        return _decode(json.loads(text))
+    except RecursionError:
+        raise UnsupportedValueError(_TOO_DEEP) from None
+
+
+def _encode(value: Any) -> Json:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _encode_text(str(value))
+    if isinstance(value, int):
+        return int(value) if abs(value) <= _EXACT_IN_DOUBLE else {"$int": str(int(value))}
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
+    if isinstance(value, list):
+        return [_encode(each) for each in value]
+    if isinstance(value, tuple):
+        return {"$tuple": [_encode(each) for each in value]}
+    if isinstance(value, Mapping):
+        return _encode_mapping(value)
+    return _encode_scalar(value)
+
+
+def _decode(value: Json) -> Any:
+    if isinstance(value, list):
+        return [_decode(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        tag, content = next(iter(value.items()))
+        if tag.startswith("$"):
+            return _decode_tagged(tag, content)
+    return {name: _decode(each) for name, each in value.items()}
 
 
 def _encode_text(value: str) -> Json:
@@ -93,8 +112,8 @@ def _encode_text(value: str) -> Json:
 def _encode_mapping(value: Mapping[Any, Any]) -> Json:
     plain = all(isinstance(name, str) and name.isprintable() for name in value)
     if plain and not any(name.startswith("$") for name in value):
-        return {str(name): encode(each) for name, each in value.items()}
-    return {"$dict": [[encode(name), encode(each)] for name, each in value.items()]}
+        return {str(name): _encode(each) for name, each in value.items()}
+    return {"$dict": [[_encode(name), _encode(each)] for name, each in value.items()]}
 
 
 def _encode_scalar(value: Any) -> Json:
@@ -102,7 +121,7 @@ def _encode_scalar(value: Any) -> Json:
         if isinstance(value, kind):
             return {tag: write(value)}
     if isinstance(value, (bytearray, memoryview)):
-        return encode(bytes(value))
+        return _encode(bytes(value))
     msg = (
         f"a value of type {type(value).__module__}.{type(value).__qualname__} cannot be kept in a cursor or an item; "
         "convert it in the query or the source to a number, text, bytes, a date or a time"
@@ -129,7 +148,7 @@ def _decode_tagged(tag: str, content: Any) -> Any:
 def _read_dict(pairs: list[list[Any]]) -> dict[Any, Any]:
     if not all(isinstance(pair, list) for pair in pairs):
         raise TypeError
-    return {decode(name): decode(each) for name, each in pairs}
+    return {_decode(name): _decode(each) for name, each in pairs}
 
 
 def _read_timedelta(parts: list[Any]) -> dt.timedelta:
@@ -159,7 +178,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     **{tag: read for tag, _, read in _SCALARS.values()},
     "$int": int,
     "$float": float,
-    "$tuple": lambda content: tuple(decode(each) for each in content),
+    "$tuple": lambda content: tuple(_decode(each) for each in content),
     "$dict": _read_dict,
     "$str": lambda text: bytes.fromhex(text).decode("utf-8", "surrogatepass"),
 }

@@ -176,6 +176,17 @@ async def test_too_many_requests_of_one_caller_have_to_wait(served, stranger, to
     assert [(await stranger.post("load", FORGET, token=token)).status_code for _ in range(6)] == [200] * 5 + [429]
 
 
+async def test_who_never_pauses_still_gets_the_limit(stranger, token, clock):
+    """A refused request takes nothing from those to come: at three times the limit, every third is served."""
+    while (await stranger.post("load", FORGET, token=token)).status_code == 200:
+        pass
+    statuses = []
+    for _ in range(60):
+        clock.advance(1 / 150)
+        statuses.append((await stranger.post("load", FORGET, token=token)).status_code)
+    assert 19 <= statuses.count(200) <= 21
+
+
 async def test_each_operation_of_a_batch_has_its_own_result(stranger, token, store):
     """In their order; one that fails takes no other with it."""
     entries = [

@@ -49,7 +49,7 @@ class Address:
     login: str | None = None
     secret: str | None = field(default=None, repr=False)
     token_file: Path | None = None
-    token_url: str
+    token_url: str = field(repr=False)
     ca_file: Path | None = None
     timeout: float = TIMEOUT
 
@@ -86,7 +86,7 @@ class Address:
             login=login,
             secret=secret,
             token_file=Path(options["token_file"]) if "token_file" in options else None,
-            token_url=options.get("token_url", origin + _LOGIN),
+            token_url=_whole(options.get("token_url", origin + _LOGIN)),
             ca_file=Path(options["ca_file"]) if "ca_file" in options else None,
             timeout=timeout_from(options.get("timeout")),
         )
@@ -101,6 +101,18 @@ class Address:
         except (OSError, ssl.SSLError) as error:
             msg = f"ca_file={str(self.ca_file)!r} of {_SETTING} cannot be read: {error}"
             raise ConfigurationError(msg) from error
+
+
+def _whole(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        msg = f"token_url of {_SETTING} is no URL; write the whole of it, as https://airflow.example{_LOGIN}"
+        raise ConfigurationError(msg)
+    return url
 
 
 def _options(query: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.stores.api.address import Address
 from airflow_provider_incremental.stores.api.calls import REQUESTS_AT_ONCE, Answer, Call
 from airflow_provider_incremental.stores.api.credentials import Credentials
+from airflow_provider_incremental.stores.api.elsewhere import is_redirect, proxy_for, redirected
 from airflow_provider_incremental.stores.api.text import BIG
 
 __all__ = ["AWAY", "Connection"]
@@ -43,6 +44,7 @@ class Connection:
         self._credentials = Credentials(address=address)
         self._client: aiohttp.ClientSession | None = None
         self._tls = address.tls() if address.base.startswith("https") else None
+        self._proxy = proxy_for(address.base)
 
     async def send(self, calls: Sequence[Call]) -> Sequence[Answer]:
         """Send calls in one request, and return an answer for each.
@@ -62,11 +64,17 @@ class Connection:
             raise StoreError(msg) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._unreached(error) from error
+        except ValueError as error:
+            msg = (
+                f"the store {self._address.base} cannot be asked: {describe(error)}. Are its token and the proxy right?"
+            )
+            raise StoreError(msg) from error
         found = await asyncio.to_thread(_json, text) if len(text) > BIG else _json(text)
         if status == _DONE and isinstance(found, dict) and isinstance(found.get("results"), list):
             return _answers(found["results"], len(calls), len(text), self._address.base)
         refused = 0 if status == _DONE else status
-        return [Answer(refused, self._refusal(status, found), _seconds(headers.get("Retry-After")))] * len(calls)
+        problem = self._refusal(status, headers, found)
+        return [Answer(refused, problem, _seconds(headers.get("Retry-After")))] * len(calls)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -82,14 +90,15 @@ class Connection:
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=self._address.timeout, connect=_CONNECT),
-                trust_env=True,
             )
         return self._client
 
     async def _post(self, body: bytes, token: str) -> tuple[int, Any, bytes]:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         url = f"{self._address.base}/v1/batch"
-        async with self._session().post(url, data=io.BytesIO(body), headers=headers, allow_redirects=False) as response:
+        async with self._session().post(
+            url, data=io.BytesIO(body), headers=headers, allow_redirects=False, proxy=self._proxy
+        ) as response:
             return response.status, response.headers, await response.read()
 
     def _unreached(self, error: Exception) -> StoreError:
@@ -103,12 +112,14 @@ class Connection:
             hint = "Is it up? Does it want TLS: api+https:// (in a connection: schema https)?"
         return StoreUnavailableError(f"the store {where} cannot be reached: {trouble}. {hint}")
 
-    def _refusal(self, status: int, found: Any) -> dict[str, Any]:
+    def _refusal(self, status: int, headers: Any, found: Any) -> dict[str, Any]:
         """Return the problem of a whole request; what is not ours gets one that says what it may be."""
         if isinstance(found, dict) and str(found.get("type", "")).startswith("urn:airflow-provider-incremental:"):
             detail = f"{found.get('detail')} ({_HINTS[status]})" if status in _HINTS else found.get("detail")
             return found | {"detail": detail}
         said = found.get("detail") if isinstance(found, dict) else None
+        if is_redirect(status):
+            said = redirected(headers.get("Location"))
         hint = _HINTS.get(status, "is that the API? in Airflow its path is /incremental/api")
         return {"status": status, "code": "not-this-api", "detail": f"{said or 'no reason given'}: {hint}"}
 

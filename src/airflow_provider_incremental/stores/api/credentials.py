@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import aiohttp
 
 from airflow_provider_incremental.core.errors import StoreError, StoreUnavailableError
 from airflow_provider_incremental.stores.api.address import Address
+from airflow_provider_incremental.stores.api.elsewhere import is_redirect, proxy_for, redirected
 
 __all__ = ["Credentials"]
 
 _REFUSED = (400, 401, 403, 422)
+_TOKEN = re.compile(r"[^\s\x00-\x1f\x7f]+")
+_NO_TEXT = "\0"
 
 
 class Credentials:
@@ -55,16 +59,30 @@ class Credentials:
 
     def _read(self) -> str:
         try:
-            return str(self._address.token_file and self._address.token_file.read_text().strip())
+            text = str(self._address.token_file and self._address.token_file.read_text().strip())
         except OSError as error:
             msg = f"token_file={str(self._address.token_file)!r} of [incremental] store cannot be read: {error}"
             raise StoreError(msg) from error
+        except UnicodeDecodeError:
+            text = _NO_TEXT
+        if text and not _TOKEN.fullmatch(text):
+            msg = (
+                f"what token_file={str(self._address.token_file)!r} of [incremental] store has is no token: it is one "
+                "line without blanks, as `airflow-incremental api-token` prints it"
+            )
+            raise StoreError(msg)
+        return text
 
     async def _ask(self, session: aiohttp.ClientSession) -> str:
         """Log in, as scripts do: https://airflow.apache.org/docs/apache-airflow/stable/security/api.html."""
         url, body = self._address.token_url, {"username": self._address.login, "password": self._address.secret}
-        async with session.post(url, json=body) as response:
+        proxy = proxy_for(url)
+        async with session.post(url, json=body, allow_redirects=False, proxy=proxy) as response:
             text = await response.text()
+        if is_redirect(response.status):
+            away = redirected(response.headers.get("Location"))
+            msg = f"{url} gave no token ({response.status}): {away}; name the place for tokens as token_url"
+            raise StoreError(msg)
         if response.status in _REFUSED:
             msg = (
                 f"{url} gave no token to the user {self._address.login!r} ({response.status}): check login and password"

@@ -117,7 +117,7 @@ def _encode_seconds(value: float) -> float:
 def _decode_value(value: Any, where: str) -> Any:
     try:
         return values.decode(value)
-    except (UnsupportedValueError, RecursionError) as error:
+    except UnsupportedValueError as error:
         msg = f"{where}: {error}"
         raise MalformedError(msg) from error
 
@@ -172,7 +172,10 @@ def _decode_marks(value: Any, where: str) -> tuple[bytes, ...]:
 
 def shown(value: Any) -> str:
     """Return a value as an error shows it."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "something that is nested very deeply"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
 
 

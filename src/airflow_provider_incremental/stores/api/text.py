@@ -32,7 +32,10 @@ def call_text(operation: Operation, store: Any, given: Sequence[Any], named: Map
 
 def is_big(values: Sequence[Any]) -> bool:
     """Whether it takes long to write arguments down."""
-    return _weight(values, BIG) > BIG
+    try:
+        return _weight(values, BIG) > BIG
+    except RecursionError:  # refused when it is written
+        return True
 
 
 def _pieces(form: Any, depth: int) -> str:

@@ -51,7 +51,12 @@ def create_app(
         raise ConfigurationError(msg)
     limits, clock = limits or Limits(), clock or SystemClock()
     app = FastAPI(
-        title="airflow-provider-incremental", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+        title="airflow-provider-incremental",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,  # to a place that the caller names as Host
     )
     for kind, handler in (
         (problems.ProblemError, problems.of_ours),

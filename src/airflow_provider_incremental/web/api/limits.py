@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = ["Body", "Limits", "Pace", "json_body", "refuse_other_sites"]
 
 _BIG = 100_000
 _MOST_CALLERS = 10_000
+_LONGEST_SHOWN = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ class Pace:
         now = self._clock.monotonic()
         room, since = self._room.pop(caller, (2 * self._rate, now))
         room = min(2 * self._rate, room + (now - since) * self._rate)
-        self._room[caller] = (max(room - 1, 0.0), now)
+        self._room[caller] = (room - 1 if room >= 1 else room, now)
         if len(self._room) > _MOST_CALLERS:
             self._room.pop(next(iter(self._room)))
         if room < 1:
@@ -116,7 +118,15 @@ async def _bounded(request: Request, most: int) -> bytes:
 
 
 def _parsed(body: bytes) -> Any:
-    return json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+    return json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        msg = f"the number {digits[:_LONGEST_SHOWN]} is beyond what a double can hold"
+        raise ValueError(msg)
+    return number
 
 
 def _refuse_constant(name: str) -> None:
