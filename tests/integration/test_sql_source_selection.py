@@ -95,6 +95,23 @@ async def test_46_rows_without_a_value_are_skipped_counted_and_come_with_one(dat
     assert watcher.note is None
 
 
+async def test_46_the_count_of_skipped_rows_goes_with_them(database: Database) -> None:
+    """The poll that finds a row which had no value counts again, and the note goes at once with the last such row."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, n int)")
+    database.execute("INSERT INTO orders VALUES (1, NULL), (2, 1), (3, NULL), (4, NULL)")
+    source = database.source(cursor=["n", "id"], null_cursor="skip")
+    watcher = Watcher(lambda: source)
+    for _ in range(4):  # an idle source counts ever more rarely
+        await watcher.poll()
+        assert "skipped: 3 rows" in (watcher.note or "")
+    database.execute("UPDATE orders SET n = 2 WHERE id = 1")
+    await watcher.poll()
+    assert "skipped: 2 rows" in (watcher.note or "")
+    database.execute("DELETE FROM orders WHERE id = 3", "UPDATE orders SET n = 0 WHERE id = 4")
+    await watcher.poll()
+    assert (watcher.ids, watcher.note) == ([2, 1], None)
+
+
 async def test_unique_is_the_users_word_for_a_table_without_a_key(database: Database) -> None:
     """It stands in for a key; rows that belie it are found out."""
     database.execute("CREATE TABLE orders (id int NOT NULL)", "INSERT INTO orders VALUES (1), (2)")

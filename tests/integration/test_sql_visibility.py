@@ -145,6 +145,11 @@ async def test_38_max_hold_goes_on_and_counts_the_risk(database: Database, curso
         forgotten.commit()
     insert(database, 4)
     assert await drained(watcher, 3) == [2, 3, 4]
+    database.execute("ALTER TABLE orders ADD more int")
+    for serves in (9, 9, 0):  # idle, and looked at anew
+        source._plan_serves = serves
+        await watcher.poll()
+        assert watcher.note == "risks taken by max_hold so far: 1"
 
 
 async def test_polls_of_other_watchers_hold_nobody(database: Database) -> None:

@@ -40,16 +40,18 @@ class RowChecks:
     async def look_for_nulls(self, plan: Plan, *, counted: bool = False) -> None:
         """Refuse rows without a place in the order, which would never be found; or count them, where they are skipped.
 
-        :param counted: whether skipped rows are counted again.
+        :param counted: whether skipped rows are counted again; else only whether there are any yet that were counted.
         """
         statement, skipped = plan.keyset.nulls, self._selection.null_cursor == "skip"
         if statement is None:
             self.skipped = None
             return
-        if skipped and not counted:
+        if skipped and not counted and self.skipped is None:
             return
-        self.skipped = None
         if not await self._fetch(statement):
+            self.skipped = None
+            return
+        if skipped and not counted:
             return
         ((count,),) = await self._fetch(plan.keyset.count_nulls())
         names = ", ".join(column.name for column in plan.cursor if column.nullable)

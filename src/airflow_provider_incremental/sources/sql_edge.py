@@ -43,9 +43,10 @@ class UpperEdge:
     """Finds out up to where every row of a selection is there.
 
     :param clock: what short transactions are waited by.
+    :param risks: how many transactions were not waited for before.
     """
 
-    def __init__(self, *, reader: SqlReader, plan: Plan, clock: Clock) -> None:
+    def __init__(self, *, reader: SqlReader, plan: Plan, clock: Clock, risks: int = 0) -> None:
         self._reader = reader
         self._plan = plan
         self._clock = clock
@@ -53,8 +54,8 @@ class UpperEdge:
         self._horizon = Horizon(by_value=self._by_value, max_hold=plan.selection.max_hold)
         self._on_postgres = plan.shape.dialect == "postgresql"
         self._probes: dict[int, Statement] = {}
-        self._risks: set[str] = set()
-        self._count = 0
+        self._passed: set[str] = set()
+        self.risks = risks
         self.note: str | None = None
 
     async def find(self, position: Sequence[Any]) -> Edge | None:
@@ -67,7 +68,7 @@ class UpperEdge:
         except BaseException:
             self._horizon.forget()
             raise
-        self.note = None if edge is None else self._told(edge)
+        self.note = self._told(edge)
         return edge
 
     def parameters(self, edge: Edge) -> dict[str, Any] | None:
@@ -138,20 +139,19 @@ class UpperEdge:
     async def _fetch(self, statement: Statement, position: Sequence[Any]) -> Sequence[Sequence[Any]]:
         return await self._reader.fetch(statement, {**self._plan.selection.values_to_bind, **low_parameters(position)})
 
-    def _told(self, edge: Edge) -> str | None:
+    def _told(self, edge: Edge | None) -> str | None:
         notes = []
-        if edge.holder is not None and edge.holder.age > self._plan.settle:
+        passed = () if edge is None else edge.passed
+        if edge is not None and edge.holder is not None and edge.holder.age > self._plan.settle:
             notes.append(held(edge))
-        for each in edge.passed:
-            if each.id not in self._risks:
-                self._risks.add(each.id)
-                self._count += 1
-        if edge.passed:
+        if edge is not None:
+            self.risks += len({each.id for each in passed} - self._passed)
+            self._passed = {each.id for each in passed}
+        if passed:
             notes.append(
-                f"not waiting for {edge.passed[0].who}, open for longer than max_hold="
+                f"not waiting for {passed[0].who}, open for longer than max_hold="
                 f"{self._plan.selection.max_hold:g} s: a row of it may be missed"
             )
-        self._risks &= {each.id for each in edge.passed}
-        if self._count:
-            notes.append(f"risks taken by max_hold so far: {self._count}")
+        if self.risks:
+            notes.append(f"risks taken by max_hold so far: {self.risks}")
         return "; ".join(notes) or None

@@ -110,13 +110,14 @@ class SqlRowSource(Source):
         cut_short = self._edge is not None
         rows = await self._above(plan, position, limit + 1)
         await self._check_order(plan, position, rows)
+        if len(rows) <= limit:  # rows that had no value may be among them
+            await self._checks.look_for_nulls(plan, counted=bool(rows) and self._checks.skipped is not None)
         note = await self._note(plan, position, found=bool(rows))
         if len(rows) > limit:
             plan.check_found(plan.cursor_of(rows[limit - 1]))
             return rows[:limit], True, note
         # While rows were read up to an edge from before, more may have come.
         self._edge = None
-        await self._checks.look_for_nulls(plan)
         return rows, cut_short, note
 
     async def latest(self) -> Baseline:
@@ -181,9 +182,10 @@ class SqlRowSource(Source):
             plan = plan_of(self._selection, shape)
             await self._checks.check_clock(plan)
             self._statements = {}
+            risks = 0 if self._edges is None else self._edges.risks
             self._edges = None
             if plan.edge_form is not None:
-                self._edges = UpperEdge(reader=self._reader, plan=plan, clock=self._clock)
+                self._edges = UpperEdge(reader=self._reader, plan=plan, clock=self._clock, risks=risks)
                 await self._edges.check()
         await self._checks.look_for_nulls(plan, counted=True)
         return plan

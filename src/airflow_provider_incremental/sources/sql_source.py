@@ -97,7 +97,7 @@ class SqlSource(SqlRowSource):
         found = self._without_deleted(found)
         if self._removals is not None:
             found = await self._with_removed(found, self._removals, limit)
-        return replace(found, note=found.note or self._deafness or await self._advised_once())
+        return replace(found, note=_joined(found.note, self._deafness, await self._advised_once()))
 
     def changed(self) -> Awaitable[None] | None:
         """Return what to wait for beside the next poll, when the source listens."""
@@ -130,7 +130,7 @@ class SqlSource(SqlRowSource):
             self._walked = self._walked or walks
             self._astray = None if walks else self._astray
         remember = {**found.remember, **gone.remember}
-        more, note = found.more or gone.more, found.note or self._astray
+        more, note = found.more or gone.more, _joined(found.note, self._astray)
         return replace(found, removed=gone.items, remember=remember, more=more, note=note)
 
     @property
@@ -169,3 +169,7 @@ class SqlSource(SqlRowSource):
             echoes.append(now + delay)
             delay *= 2
         return echoes
+
+
+def _joined(*notes: str | None) -> str | None:
+    return "; ".join(filter(None, notes)) or None
