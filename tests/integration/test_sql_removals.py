@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
 from airflow_provider_incremental.sources.sql_key_reader import KeyReader
-from airflow_provider_incremental.sources.sql_removal_arguments import check_removals
+from airflow_provider_incremental.sources.sql_removal_arguments import check_removals, parted
 from airflow_provider_incremental.sources.sql_removals import Removals
 from airflow_provider_incremental.sources.sql_source import SqlSource
 from airflow_provider_incremental.testing.fakes import FakeClock
@@ -145,6 +145,27 @@ async def test_a_zero_date_is_none(mysql_database: str) -> None:
     assert [row["id"] for row in found.items] == [1]
     assert [row["id"] for row in found.removed] == [2]
     await watched.aclose()
+
+
+@pytest.mark.parametrize("kind", ["timestamptz", "timestamp", "date"])
+async def test_a_time_that_never_comes_is_none(watched_postgres: Database, kind: str) -> None:
+    """A row whose deletion is put off for ever is there; one that was deleted since ever, or will be, is not."""
+    watched_postgres.execute(
+        f"CREATE TABLE orders (id int PRIMARY KEY, gone {kind})",
+        "INSERT INTO orders VALUES (1, 'infinity'), (2, '-infinity'), (3, '9999-12-31'), (4, '9999-12-30'), (5, NULL)",
+    )
+    selection = check_sql_arguments(table="orders", cursor=["id"])
+    removals = check_removals(selection, deleted_column="gone")
+    source = SqlSource(reader=watched_postgres.reader(), conn_id="shop", selection=selection, removals=removals)
+    found = await source.poll(None, 10, frozenset())
+    assert [row["id"] for row in found.items] == [1, 3, 5]
+    assert [row["id"] for row in found.removed] == [2, 4]
+
+
+@pytest.mark.parametrize("value", ["9999-12-31", "9999-12-31 23:59:59", "9999-12-31T00:00:00Z"])
+def test_a_text_of_a_time_that_never_comes_is_none(value: str) -> None:
+    """As SQLite and others keep times."""
+    assert parted([{"id": 1, "gone": value}], "gone", "table orders") == ([{"id": 1, "gone": value}], [])
 
 
 async def test_a_column_that_does_not_say_so_is_told(watched: Database, watching: Start) -> None:

@@ -34,7 +34,8 @@ def check_removals(
 
     :param removals: look for rows that are gone, by their keys.
     :param primary_key: the columns that tell the rows apart; for ``removals=True``.
-    :param deleted_column: a column that says of a row that it is deleted: true, a number but 0, or a time.
+    :param deleted_column: a column that says of a row that it is deleted: true, a number but 0, or a time. A time that
+        never comes (``infinity``, 9999-12-31) says that it is not, and ``-infinity`` that it is.
     :raises ConfigurationError: naming the parameter, its value and what to write instead.
     """
     if not isinstance(removals, bool):
@@ -60,8 +61,9 @@ def check_removals(
     return RemovalArguments(primary_key=names, deleted_column=deleted_column)
 
 
-_NEVER = "0000-00-00"
-"""MySQL's zero date, which some tables have in place of NULL."""
+_NEVER = ("0000-00-00", "9999-12-31")
+"""How dates begin that some tables have in place of NULL: MySQL's zero date, and the last day, as which drivers give
+PostgreSQL's ``infinity``."""
 
 
 def parted(rows: Sequence[Mapping[str, Any]], deleted_column: str, where: str) -> tuple[list[Any], list[Any]]:
@@ -83,7 +85,7 @@ def parted(rows: Sequence[Mapping[str, Any]], deleted_column: str, where: str) -
 def _is_deleted(value: Any, name: str, where: str) -> bool:
     if value is None or isinstance(value, (bool, int, Decimal)):
         return bool(value)
-    if isinstance(value, str) and value.startswith(_NEVER):
+    if isinstance(value, (str, dt.date)) and str(value).startswith(_NEVER):
         return False
     if isinstance(value, dt.date) or looks_like_timestamp(value):
         return True

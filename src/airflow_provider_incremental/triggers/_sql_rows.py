@@ -69,8 +69,8 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
     :param removals: look for rows that are gone, and hand their keys on in batches of kind ``"removed"``. All keys are
         read for it, in their order, at most a tenth of the time.
     :param primary_key: the columns that tell the rows apart; for ``removals=True``.
-    :param deleted_column: a column that says of a row that it is deleted (true, a number but 0, or a time): such rows
-        come in batches of kind ``"removed"``.
+    :param deleted_column: a column that says of a row that it is deleted (true, a number but 0, or a time, but not
+        ``infinity`` or 9999-12-31): such rows come in batches of kind ``"removed"``.
     :param options: :class:`IncrementalTrigger` describes namespace, key, announce_interval and redeliver_after.
     :raises ConfigurationError: in a DAG file, for an argument that cannot be used.
 
