@@ -112,6 +112,19 @@ async def test_a_token_sees_and_touches_its_namespaces_only(served, store, stran
     assert await store.load(other) is not None
 
 
+async def test_what_others_did_takes_no_room_in_a_list(served, store, stranger):
+    """A list with a limit has as many as were asked for of what the caller may see, newest first, and no more."""
+    mine, other = WatermarkKey("orders", "mine"), WatermarkKey("orders", "other")
+    for number in range(4):
+        await store.rewind(mine, number, reread=False, act=Act(f"me {number}"))
+    for number in range(30):
+        await store.rewind(other, number, reread=False, act=Act("somebody"))
+    token = served.tokens.add("mine", namespaces=["mine"])
+    for limit, seen in ((3, ["me 3", "me 2", "me 1"]), (10, ["me 3", "me 2", "me 1", "me 0"]), (0, [])):
+        answer = await stranger.post("journal", {"limit": limit}, token=token)
+        assert [each["who"] for each in answer.json()] == seen
+
+
 async def test_a_token_moves_watermarks_of_its_namespaces_only(served, store):
     """Out of a store, and into one: what is not its own it neither reads nor brings."""
     for namespace in ("mine", "other"):

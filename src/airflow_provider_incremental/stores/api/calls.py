@@ -18,6 +18,7 @@ MOST_CALLS = 100
 MOST_BYTES = 2**18
 """Of calls that travel together; a bigger one travels alone."""
 REQUESTS_AT_ONCE = 8
+_TOO_LARGE = 413
 PER_SECOND = 50.0
 """Requests, lasting, when several callers share them. A caller that is alone never waits."""
 _ALONE_FOR = 1.0
@@ -125,7 +126,7 @@ class Courier:
     async def _carry(self, calls: list[Call]) -> None:
         wanted = [call for call in calls if not call.answered.done()]
         try:
-            answers = await self._send(wanted) if wanted else []
+            answers = await self._sent(wanted) if wanted else []
         except BaseException as error:
             for call in wanted:
                 _settle(call, error)
@@ -135,6 +136,15 @@ class Courier:
         for call, answer in zip(wanted, answers, strict=True):
             if not call.answered.done():
                 call.answered.set_result(answer)
+
+    async def _sent(self, calls: list[Call]) -> Sequence[Answer]:
+        """Send calls; those that are too long for the server, or for a proxy before it, only together, go apart."""
+        answers = await self._send(calls)
+        if len(calls) == 1 or any(each.status != _TOO_LARGE for each in answers):
+            return answers
+        half = len(calls) // 2
+        self.requests += 2
+        return [*await self._sent(calls[:half]), *await self._sent(calls[half:])]
 
 
 def _settle(call: Call, error: BaseException) -> None:

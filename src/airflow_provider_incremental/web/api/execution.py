@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _BIG = 100_000
 _CLAIM = "claim"
+_WIDER = 10
+_MOST_LOOKED_AT = 1_000_000
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -81,7 +83,7 @@ class Executor:
         whole: dict[str, str] = {}
 
         async def work() -> str:
-            answer = only_visible(caller, await getattr(self._store, operation.name)(**arguments))
+            answer = await self._visible(caller, operation, arguments)
             written = await _text(operation, answer)
             if not _is_big_claim(answer):
                 return written
@@ -104,7 +106,21 @@ class Executor:
         return await _text(operation, replace(claim, batch=replace(claim.batch, items=items)))
 
     async def _answer(self, caller: Caller, operation: Operation, arguments: dict[str, Any]) -> str:
-        return await _text(operation, only_visible(caller, await getattr(self._store, operation.name)(**arguments)))
+        return await _text(operation, await self._visible(caller, operation, arguments))
+
+    async def _visible(self, caller: Caller, operation: Operation, arguments: dict[str, Any]) -> Any:
+        """Run an operation; of a list with a limit, return so much of what the caller may see."""
+        work = getattr(self._store, operation.name)
+        answer = await work(**arguments)
+        visible = only_visible(caller, answer)
+        if visible is answer or "limit" not in operation.signature.parameters:
+            return visible
+        wanted = limit = arguments.get("limit", operation.signature.parameters["limit"].default)
+        while len(visible) < wanted and len(answer) == limit < _MOST_LOOKED_AT:
+            limit = min(_WIDER * limit, _MOST_LOOKED_AT)
+            answer = await work(**arguments | {"limit": limit})
+            visible = only_visible(caller, answer)
+        return visible[:wanted]
 
 
 def _is_big_claim(answer: Any) -> bool:
