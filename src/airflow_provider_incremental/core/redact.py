@@ -7,18 +7,18 @@ import re
 __all__ = ["describe", "one_line", "without_secrets"]
 
 _LONGEST = 1000
-_URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@")  # up to the last @: a password may have one as well
+# Each of these looks at a text once, however it is made: it may be long, and whoever wrote it no friend.
+_WORD = re.compile(r"\S+")
+_USER = re.compile(r"://[^:/@]*:")
 _NAMED_SECRET = re.compile(
     r"(?i)((?:password|passwd|pwd|passphrase|secret|token|account_?key|access_?key|api_?key|private_?key|signature"
-    r"|credential|authorization)(?![\w-]*Error\b)[\w-]*['\"]?\s*[=:]\s*(?:bearer\s|basic\s)?)"
+    r"|credential|authorization)(?![\w-]{0,100}Error\b)[\w-]{0,100}['\"]?\s*[=:]\s*(?:bearer\s|basic\s)?)"
     r"('[^']*'|\"[^\"]*\"|[^\s&,;)]+)"
 )
 # PostgreSQL tells the values of the row that it refused, and SQLAlchemy those that were bound.
-_ROW = re.compile(
-    r"\bDETAIL:\s.*?(?=\s(?:HINT|CONTEXT|QUERY|WHERE):\s|\s\[SQL: |\Z)"
-    r"|\[parameters: .*?\](?=\s*\(Background|\s*\Z)",
-    re.DOTALL,
-)
+_ROW = re.compile(r"\bDETAIL:\s.*?(?=\s(?:HINT|CONTEXT|QUERY|WHERE):\s|\s\[SQL: |\Z)", re.DOTALL)
+_BOUND = "[parameters: "
+_BOUND_END = re.compile(r"\](?=\s*\(Background|\s*\Z)")
 
 
 def without_secrets(text: str) -> str:
@@ -29,7 +29,30 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("cannot reach postgresql://app:s3cret@db/shop")
     'cannot reach postgresql://app:***@db/shop'
     """
-    return _NAMED_SECRET.sub(r"\1***", _URL_PASSWORD.sub(r"\1:***@", _ROW.sub("", text)))
+    shown = _ROW.sub("", _without_bound(text))
+    if "://" in shown:
+        shown = _WORD.sub(_without_password, shown)
+    return _NAMED_SECRET.sub(r"\1***", shown)
+
+
+def _without_bound(text: str) -> str:
+    """Leave out lists of bound values."""
+    kept, at = [], 0
+    while (begin := text.find(_BOUND, at)) >= 0:
+        end = _BOUND_END.search(text, begin)
+        if end is None:
+            break
+        kept.append(text[at:begin])
+        at = end.end()
+    return "".join([*kept, text[at:]])
+
+
+def _without_password(word: re.Match[str]) -> str:
+    """Replace the password of a URL, up to the last @: it may have one as well."""
+    text = word.group()
+    last = text.rfind("@")
+    user = _USER.search(text, 0, max(last, 0))
+    return text if user is None else f"{text[: user.end()]}***{text[last:]}"
 
 
 def describe(error: BaseException) -> str:

@@ -132,7 +132,8 @@ def _encode_scalar(value: Any) -> Json:
 def _decode_tagged(tag: str, content: Any) -> Any:
     reader = _READERS.get(tag)
     if reader is None:
-        msg = f"unknown value tag {tag!r}: it was written by a newer release; upgrade airflow-provider-incremental here"
+        release = "it was written by a newer release; upgrade airflow-provider-incremental here"
+        msg = f"unknown value tag {tag[:100]!r}: {release}"
         raise UnsupportedValueError(msg)
     try:
         if isinstance(content, list if tag in _OF_LISTS else str):

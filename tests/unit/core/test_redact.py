@@ -86,6 +86,16 @@ def test_lines_become_one() -> None:
     assert one_line("a\x1b[31mred") == "a\N{REPLACEMENT CHARACTER}[31mred"
 
 
+@pytest.mark.parametrize(
+    "part",
+    ["secret-", "token_Error", "://a:", "://a:b ", "[parameters: ", "[parameters: x] (Background", "DETAIL: ", "] "],
+)
+def test_no_text_takes_more_than_its_length(part: str) -> None:
+    """Whoever sends a long one, made to be looked at again and again, does not stop the process."""
+    text = f"x {part * (300_000 // len(part))} postgresql://app:hunter2@db/shop"
+    assert "hunter2" not in without_secrets(text)
+
+
 ROWS = [
     'null value in column "x" violates it\nDETAIL:  Failing row contains (1, hunter2).',
     "(NotNullViolation) null value\nDETAIL:  Failing row contains (1,\n hunter2).\n\n[SQL: INSERT INTO t]",

@@ -90,3 +90,13 @@ async def test_a_path_that_is_none_leads_nowhere(stranger, path):
     """To no other address that the request itself could name."""
     answer = await stranger.client.post(path, json={}, headers={"Host": "elsewhere.example"})
     assert (answer.status_code, answer.json()["code"], "location" in answer.headers) == (404, "not-found", False)
+
+
+async def test_a_long_name_is_not_echoed(stranger, token):
+    """Of an operation, or of the form of a value: the answer has its beginning."""
+    name = "secret-" * 2000
+    value = {"key": {"asset_name": "orders"}, "cursor": {f"${name}": 1}, "reread": False}
+    for route, body in (("batch", {"operations": [{"operation": name, "arguments": {}}]}), ("rewind", value)):
+        answer = await stranger.post(route, body, token=token)
+        assert len(answer.content) < 1000
+        assert "secret-secret-" in answer.text

@@ -17,6 +17,7 @@ from airflow_provider_incremental.core.redact import one_line
 from airflow_provider_incremental.core.snapshot import Snapshot
 from airflow_provider_incremental.core.store import WatermarkStore
 from airflow_provider_incremental.stores.api.operations import OPERATIONS, Operation
+from airflow_provider_incremental.stores.api.scalars import shown
 from airflow_provider_incremental.stores.once import DoesOnce
 from airflow_provider_incremental.web.api.access import Caller, only_visible, permitted, subject_of
 from airflow_provider_incremental.web.api.problems import ProblemError
@@ -58,7 +59,7 @@ class Executor:
         """
         operation = OPERATIONS.get(name)
         if operation is None:
-            detail = f"this server has no operation {name!r}: it is older than the client; upgrade it first"
+            detail = f"this server has no operation {shown(name)}: it is older than the client; upgrade it first"
             raise ProblemError(404, "unknown-operation", detail)
         arguments = permitted(caller, operation, await _apart(operation.decode, given, big=size > _BIG))
         if not operation.mutates:
