@@ -80,9 +80,12 @@ async def cycle(store: WatermarkStore, key: WatermarkKey, poll: Poll) -> float:
 
 def run(given: Namespace) -> tuple[str, int]:
     """Time cycles on one store or two in turns, and return the figures; 1 when it left a watermark behind."""
-    rows, left = asyncio.run(_measured(given))
-    for each in left:
-        print(each, file=sys.stderr)
+    left: list[str] = []
+    try:
+        rows = asyncio.run(_measured(given, left))
+    finally:
+        for each in left:
+            print(each, file=sys.stderr)
     return _shown(given, rows), 1 if left else 0
 
 
@@ -93,13 +96,15 @@ def _shown(given: Namespace, rows: list[dict[str, object]]) -> str:
     return table(names, [[row.get(name, "") for name in names] for row in rows], wide=True)
 
 
-async def _measured(given: Namespace) -> tuple[list[dict[str, object]], list[str]]:
-    """Return the figures, and what is to be said of watermarks that could not be deleted."""
+async def _measured(given: Namespace, left: list[str]) -> list[dict[str, object]]:
+    """Return the figures.
+
+    :param left: gets what is to be said of watermarks that could not be deleted, also when the benchmark fails.
+    """
     async with AsyncExitStack() as opening:
         urls = await _urls(given, opening)
         stores = [await opening.enter_async_context(opened(url)) for url in urls]
         rows: list[dict[str, object]] = []
-        left: list[str] = []
         for items in _ITEMS if given.items is None else (given.items,):
             for name, pages in (("whole", _PAGES), ("operations", ())):
                 times = await _in_turns(stores, given, finding(items, pages), left)
@@ -107,7 +112,7 @@ async def _measured(given: Namespace) -> tuple[list[dict[str, object]], list[str
                     {"store": repr(store), "items": items, "cycle": name} | _figures(each, times[-1])
                     for store, each in zip(stores, times, strict=True)
                 ]
-        return rows, left
+        return rows
 
 
 async def _urls(given: Namespace, opening: AsyncExitStack) -> list[str]:
@@ -127,16 +132,20 @@ async def _urls(given: Namespace, opening: AsyncExitStack) -> list[str]:
 async def _in_turns(stores: list[WatermarkStore], given: Namespace, poll: Poll, left: list[str]) -> list[list[float]]:
     """Time cycles on each store in short rounds, so that whatever else the machine does meets all of them."""
     keys = [WatermarkKey("airflow-incremental bench", given.namespace, uuid.uuid4().hex) for _ in stores]
-    for store, key in zip(stores, keys, strict=True):
-        await store.register(key, _WATCHES)
-        await store.subscribe(Selector(key.asset_name, key.namespace, key.key), _CONSUMER, "earliest")
-        await cycle(store, key, poll)  # connects
+    made: list[tuple[WatermarkStore, WatermarkKey]] = []
     times: list[list[float]] = [[] for _ in stores]
-    for done in range(0, given.repeat, _ROUND):
-        for each, store, key in zip(times, stores, keys, strict=True):
-            each += [await cycle(store, key, poll) for _ in range(min(_ROUND, given.repeat - done))]
-    for store, key in zip(stores, keys, strict=True):
-        left += filter(None, [await _forget(store, key)])
+    try:
+        for store, key in zip(stores, keys, strict=True):
+            await store.register(key, _WATCHES)
+            made.append((store, key))
+            await store.subscribe(Selector(key.asset_name, key.namespace, key.key), _CONSUMER, "earliest")
+            await cycle(store, key, poll)  # connects
+        for done in range(0, given.repeat, _ROUND):
+            for each, (store, key) in zip(times, made, strict=True):
+                each += [await cycle(store, key, poll) for _ in range(min(_ROUND, given.repeat - done))]
+    finally:  # also when it is interrupted
+        for store, key in made:
+            left += filter(None, [await _forget(store, key)])
     return times
 
 

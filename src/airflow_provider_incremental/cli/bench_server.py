@@ -36,7 +36,10 @@ async def api_over(url: str) -> AsyncGenerator[str, None]:
         # In its environment, where no other user sees the password; there, Airflow would take a $ for a variable.
         environment = os.environ | {"AIRFLOW__INCREMENTAL__STORE": url.replace("$", "%24")}
         command = (*_PROGRAM, "api-server", "--tokens", str(tokens), "--port", str(port))
-        server = await asyncio.create_subprocess_exec(*command, env=environment, stdout=DEVNULL, stderr=log)
+        # In a session of its own: an interrupt ends the benchmark, which still has to tidy up with its help.
+        server = await asyncio.create_subprocess_exec(
+            *command, env=environment, stdout=DEVNULL, stderr=log, start_new_session=True
+        )
         try:
             await _up(server, port, log)
             yield f"api+http://:{token}@127.0.0.1:{port}"
