@@ -37,7 +37,7 @@ def server(postgres_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         yield f"http://127.0.0.1:{port}/v1/openapi.json", token
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(1200)
 def test_the_server_keeps_to_its_description(server: tuple[str, str], tmp_path: Path) -> None:
     """All checks of schemathesis on every operation: statuses, content types, bodies, good and bad arguments."""
     url, token = server
