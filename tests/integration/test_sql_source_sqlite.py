@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import sqlite3
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.values import loads
+from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
+from airflow_provider_incremental.sources.sql_sqlite import sqlite_keys
 from tests.integration.sql_stage import Database, Watcher, sqlite_database
 
 
@@ -108,3 +112,64 @@ async def test_texts_to_the_minute_wait_until_their_minute_is_over(database: Dat
     watcher = Watcher(database.source)
     await watcher.drain()
     assert watcher.ids == [1]
+
+
+@pytest.mark.parametrize(
+    ("definition", "index", "is_key"),
+    [
+        ("(name text NOT NULL COLLATE NOCASE)", "name COLLATE BINARY", False),
+        ("(name text NOT NULL COLLATE NOCASE)", "name COLLATE RTRIM", False),
+        ("(name text NOT NULL COLLATE nocase)", "name COLLATE NOCASE", True),
+        ("(name text NOT NULL COLLATE NOCASE)", "name", True),
+        ("(name text NOT NULL)", "name COLLATE NOCASE", True),
+        ("(name text NOT NULL COLLATE of_mine)", "name COLLATE BINARY", False),
+        ("(name text NOT NULL COLLATE of_mine)", "name", True),
+        ("(name text NOT NULL, other text COLLATE [of_mine])", "name", True),
+        ("(name text NOT NULL COLLATE NOCASE, PRIMARY KEY (name COLLATE BINARY))", None, False),
+        ("(name text NOT NULL COLLATE NOCASE, UNIQUE (name COLLATE BINARY))", None, False),
+        ("(name text NOT NULL COLLATE NOCASE, UNIQUE (name))", None, True),
+        ("(name text COLLATE NOCASE PRIMARY KEY NOT NULL)", None, True),
+        ("(name text COLLATE NOCASE PRIMARY KEY) WITHOUT ROWID", None, True),
+        ("(name text NOT NULL)", "lower(name)", False),
+        ("(name text NOT NULL)", "name) WHERE (name > 'b'", False),
+    ],
+)
+async def test_47_an_index_that_tells_apart_what_the_column_calls_equal_is_no_key(
+    database: Database, definition: str, index: str | None, is_key: bool
+) -> None:
+    """Where 'a' and 'A' share a place by the column's collation, a unique index by another one lets both in."""
+    with closing(sqlite3.connect(database.url.removeprefix("sqlite:///"))) as application:
+        application.create_collation("of_mine", lambda one, other: (one > other) - (one < other))
+        application.execute(f'CREATE TABLE "odd ""names""" {definition}')
+        if index is not None:
+            application.execute(f'CREATE UNIQUE INDEX alike ON "odd ""names""" ({index})')
+    with database.engine().connect() as connection:
+        keys = sqlite_keys(connection, None, 'odd "names"').columns
+    assert keys == [frozenset({"name"})][:is_key]
+    if "of_mine" not in definition:
+        found = database.source(table='odd "names"', cursor="name").poll(None, 1, frozenset())
+        with nullcontext() if is_key else pytest.raises(SourceError, match="no total order"):
+            assert (await found).size == 0
+
+
+@pytest.mark.parametrize("key", ["id int PRIMARY KEY", "id text PRIMARY KEY", "id INTEGER PRIMARY KEY DESC"])
+async def test_46_null_in_a_primary_key_is_found(database: Database, key: str) -> None:
+    """Where a primary key is not the row's own number, SQLite takes NULL for it: such rows are refused, or skipped."""
+    database.execute(f"CREATE TABLE orders ({key})", "INSERT INTO orders VALUES (NULL), (NULL), (1)")
+    with pytest.raises(SourceError, match=r"2 rows have NULL in a cursor column \(id\)"):
+        await database.source(cursor="id").poll(None, 10, frozenset())
+    found = await database.source(cursor="id", null_cursor="skip").poll(None, 10, frozenset())
+    assert found.size == 1
+    assert "skipped: 2 rows" in (found.note or "")
+    database.execute("DELETE FROM orders WHERE id IS NULL")
+    assert (await database.source(cursor="id").poll(None, 10, frozenset())).size == 1
+
+
+@pytest.mark.parametrize("key", ["(id INTEGER PRIMARY KEY)", "(id int PRIMARY KEY) WITHOUT ROWID"])
+async def test_46_a_primary_key_that_cannot_be_null_is_not_searched(database: Database, key: str) -> None:
+    """The row's own number, and the key of a table without one, always have a value."""
+    database.execute(f"CREATE TABLE orders {key}")
+    selection = check_sql_arguments(table="orders", cursor="id")
+    shape = await database.reader().describe(selection)
+    assert [column.may_be_null for column in shape.columns] == [False]
+    assert frozenset({"id"}) in (shape.keys or ())

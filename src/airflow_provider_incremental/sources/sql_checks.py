@@ -53,8 +53,8 @@ class RowChecks:
             return
         if skipped and not counted:
             return
-        ((count,),) = await self._fetch(plan.keyset.count_nulls())
-        names = ", ".join(column.name for column in plan.cursor if column.nullable)
+        (counts,) = await self._fetch(plan.keyset.count_nulls())
+        count, names = plan.keyset.nulls_of(counts)
         if skipped:
             self.skipped = f"skipped: {count} rows have NULL in a cursor column ({names}); they come with a value"
             return

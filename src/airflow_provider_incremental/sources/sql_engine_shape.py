@@ -19,6 +19,7 @@ from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column,
 from airflow_provider_incremental.sources.sql_disorder import disorder_of, type_told
 from airflow_provider_incremental.sources.sql_keyset import columns_of, sample_of
 from airflow_provider_incremental.sources.sql_readers import Shape
+from airflow_provider_incremental.sources.sql_sqlite import sqlite_keys
 
 __all__ = ["describe"]
 
@@ -84,7 +85,13 @@ def _table(
     described = list(inspector.get_columns(name, schema=schema))
     key = frozenset(inspector.get_pk_constraint(name, schema=schema).get("constrained_columns") or ())
     columns = [_declared(connection.dialect.name, column, key) for column in described]
-    return columns, [each for each in (key, *_unique(inspector, name, schema)) if each]
+    if connection.dialect.name != "sqlite":
+        return columns, [each for each in (key, *_unique(inspector, name, schema)) if each]
+    indexed = sqlite_keys(connection, schema, name)
+    empty = {str(column["name"]) for column in described if column["nullable"]} & indexed.of_primary
+    columns = [replace(column, hollow=column.name in empty) for column in columns]
+    # The row's own number needs no index.
+    return columns, [*([key] if key and not indexed.of_primary else []), *indexed.columns]
 
 
 def _declared(dialect: str, column: Mapping[str, Any], key: frozenset[str]) -> Column:

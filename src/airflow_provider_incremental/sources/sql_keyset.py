@@ -82,7 +82,7 @@ class Keyset:
         self._cursor = [self._relation.c[column.name] for column in cursor]
         condition = selection.condition_to_bind
         self._filter: list[Any] = [] if condition is None else [sa.text(condition)]
-        self._nullable = [self._relation.c[column.name] for column in cursor if column.nullable]
+        self._nullable = [self._relation.c[column.name] for column in cursor if column.may_be_null]
         self.nulls = (
             self._limited(sa.select(sa.literal_column("1")).where(self._is_null()), 1) if self._nullable else None
         )
@@ -128,8 +128,15 @@ class Keyset:
         return sa.select(sa.func.count()).select_from(self._limited(rows, most).subquery("some_rows"))
 
     def count_nulls(self) -> Statement:
-        """Return the query of how many rows have no place in the order."""
-        return sa.select(sa.func.count()).select_from(self._relation).where(self._is_null())
+        """Return the query of how many rows have no place in the order; see :meth:`nulls_of`."""
+        counts: list[Expression] = [sa.func.count(), *(sa.func.count(column) for column in self._nullable)]
+        return sa.select(*counts).select_from(self._relation).where(self._is_null())
+
+    def nulls_of(self, counts: Sequence[int]) -> tuple[int, str]:
+        """Return how many rows those are, and the names of the columns in which one has NULL."""
+        count, *filled = counts
+        pairs = zip(self._nullable, filled, strict=True)
+        return count, ", ".join(str(column.name) for column, values in pairs if values < count)
 
     def _is_null(self) -> Expression:
         return sa.and_(*self._filter, sa.or_(*(column.is_(None) for column in self._nullable)))

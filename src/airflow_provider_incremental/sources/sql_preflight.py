@@ -133,17 +133,18 @@ async def _nulls(reader: SqlReader, plan: Plan, _: Clock | None) -> Steps:
     if plan.keyset.nulls is None:
         yield _ok("nulls", "no cursor column can be NULL")
         return
-    ((count,),) = await reader.fetch(plan.keyset.count_nulls(), plan.selection.values_to_bind)
+    (counts,) = await reader.fetch(plan.keyset.count_nulls(), plan.selection.values_to_bind)
+    count, found = plan.keyset.nulls_of(counts)
     names = ", ".join(column.name for column in plan.cursor if column.nullable)
     if count:
         msg = (
-            f"{count} rows have NULL in a cursor column ({names}), and so no place in the order. Fill them and declare "
+            f"{count} rows have NULL in a cursor column ({found}), and so no place in the order. Fill them and declare "
             "the column NOT NULL, or leave them out with null_cursor='skip'"
         )
         skipped = plan.selection.null_cursor == "skip"
         yield Finding(check="nulls", level="warning" if skipped else "error", message=msg)
-    elif plan.shape.keys is None:
-        yield _ok("nulls", f"no row has NULL in ({names})")
+    elif plan.shape.keys is None or not names:
+        yield _ok("nulls", "no row has NULL in a cursor column")
     else:
         yield _warning("nulls", f"no row has NULL in ({names}), but a column there may be NULL; declare it NOT NULL")
 
