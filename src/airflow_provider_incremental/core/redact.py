@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["describe", "one_line", "without_secrets"]
+__all__ = ["LOOKED_AT", "describe", "one_line", "without_secrets"]
 
 _LONGEST = 1000
+LOOKED_AT = 20_000
+"""Characters of a message that are worth looking at where only the first of them are shown."""
 # Each of these looks at a text once, however it is made: it may be long, and whoever wrote it no friend.
 _WORD = re.compile(r"\S+")
 _USER = re.compile(r"://[^:/@]*:")
@@ -57,7 +59,7 @@ def _without_password(word: re.Match[str]) -> str:
 
 def describe(error: BaseException) -> str:
     """Return one line for a status or a log: the type of the error unless it is ours, and its message, bounded."""
-    message = one_line(_message(error))
+    message = one_line(_message(error)[:LOOKED_AT])
     kind = type(error)
     if not kind.__module__.startswith("airflow_provider_incremental"):
         message = f"{kind.__name__}: {message}" if message else kind.__name__

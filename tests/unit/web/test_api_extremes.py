@@ -6,6 +6,7 @@ import pytest
 
 from airflow_provider_incremental.core.errors import UnsupportedValueError
 from airflow_provider_incremental.core.values import decode, dumps, loads
+from airflow_provider_incremental.core.watermark import PollReport
 from airflow_provider_incremental.stores.api.store import api_store
 from tests.unit.web.conftest import KEY
 
@@ -90,6 +91,16 @@ async def test_a_path_that_is_none_leads_nowhere(stranger, path):
     """To no other address that the request itself could name."""
     answer = await stranger.client.post(path, json={}, headers={"Host": "elsewhere.example"})
     assert (answer.status_code, answer.json()["code"], "location" in answer.headers) == (404, "not-found", False)
+
+
+async def test_a_problem_has_a_length(stranger, token, store):
+    """However long what it tells of is: the beginning is enough, and costs what it costs."""
+    body = {"key": {"asset_name": "orders"}, "watches": {"source": "secret-" * 20_000, "cursor": "id"}}
+    watermark = await store.load(KEY)
+    await store.commit(watermark, 1, [], PollReport())
+    answer = await stranger.post("register", body, token=token)
+    assert (answer.status_code, answer.json()["code"]) == (409, "watches-another-source")
+    assert len(answer.json()["detail"]) <= 10_000
 
 
 async def test_a_long_name_is_not_echoed(stranger, token):

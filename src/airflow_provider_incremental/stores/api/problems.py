@@ -20,11 +20,12 @@ from airflow_provider_incremental.core.errors import (
     WatchesAnotherSourceError,
     WrongStoreError,
 )
-from airflow_provider_incremental.core.redact import without_secrets
+from airflow_provider_incremental.core.redact import LOOKED_AT, without_secrets
 
 __all__ = ["MEDIA_TYPE", "error_of", "problem", "problem_of", "status_of"]
 
 MEDIA_TYPE = "application/problem+json"
+_LONGEST = 10_000
 
 _STATUS: dict[type[BaseException], int] = {
     ConflictError: 409,
@@ -68,7 +69,7 @@ def problem(status: int, code: str, detail: str) -> dict[str, Any]:
         "title": code.replace("-", " ").capitalize(),
         "status": status,
         "code": code,
-        "detail": without_secrets(detail),
+        "detail": without_secrets(detail[:LOOKED_AT])[:_LONGEST],  # what is cut in two is not shown
     }
 
 
