@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -152,6 +154,49 @@ async def test_a_zero_date_is_called_that(database: Database, kind: str, rows: i
     assert told is not None
     found = await database.source(**watched, where=told[1]).poll(None, 10, frozenset())
     assert [item["id"] for item in found.items] == [2][: rows - 1]
+
+
+@pytest.fixture
+def reader(database: Database) -> Iterator[Database]:
+    """The same database for a user to whom nothing is granted yet."""
+    name = f"reader_{uuid.uuid4().hex[:8]}"
+    database.execute(f"CREATE USER {name} IDENTIFIED BY 'x'")
+    yield Database(f"mysql://{name}:x@{database.url.rpartition('@')[2]}")
+    database.execute(f"DROP USER {name}")
+
+
+async def test_a_table_is_watched_by_the_columns_that_are_granted(database: Database, reader: Database) -> None:
+    """Rows come with those; a key counts when all of its columns are among them, and types and NULL as ever."""
+    database.execute(
+        "CREATE TABLE orders (id int PRIMARY KEY, at datetime(6) NOT NULL, a int NOT NULL, secret int NOT NULL, "
+        "level enum('b', 'a') NOT NULL, empty int, UNIQUE (a, secret), UNIQUE (level, id))",
+        "INSERT INTO orders VALUES (1, '2026-01-31 12:00:00', 5, 6, 'a', NULL)",
+        f"GRANT SELECT (id, at, a, level, empty) ON orders TO {urlsplit(reader.url).username}",
+    )
+    arguments: dict[str, Any] = {"visibility": "none"}
+    found = await reader.source(cursor=["at", "id"], **arguments).poll(None, 10, frozenset())
+    row = {"id": 1, "at": NOON, "a": 5, "level": "a", "empty": None}
+    assert list(found.items) == [row]
+    for cursor, told in {"a": "no total order", "secret": "no column 'secret'", "level": "ENUM"}.items():
+        with pytest.raises(SourceError, match=told):
+            await reader.source(cursor=cursor, **arguments).poll(None, 10, frozenset())
+    with pytest.raises(SourceError, match=r"1 rows have NULL in a cursor column \(empty\)"):
+        await reader.source(cursor=["empty", "id"], **arguments).poll(None, 10, frozenset())
+    await reader.aclose()
+
+
+async def test_a_column_of_a_type_of_the_servers_own_is_no_hindrance(database: Database) -> None:
+    """Addresses and the like come as the driver gives them, and serve in a cursor as the server sorts them."""
+    ((version,),) = database.execute("SELECT VERSION()")
+    address = "inet6" if "MariaDB" in version else "varchar(50)"
+    database.execute(
+        f"CREATE TABLE orders (id int NOT NULL, host {address} NOT NULL, spot point NOT NULL, PRIMARY KEY (host, id))"
+    )
+    for number, host in enumerate(("::1", "::2", "fe80::1")):
+        database.execute(r"INSERT INTO orders VALUES (:number, :host, point(1, 2))", number=number, host=host)
+    watcher = Watcher(lambda: database.source(cursor=["host", "id"]), limit=1)
+    await watcher.drain()
+    assert [item["host"] for item in watcher.items] == ["::1", "::2", "fe80::1"]
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,13 @@ from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_columns import TIMESTAMPS, Column, Kind, kind_of, looks_like_timestamp
 from airflow_provider_incremental.sources.sql_disorder import disorder_of, type_told
 from airflow_provider_incremental.sources.sql_keyset import columns_of, sample_of
+from airflow_provider_incremental.sources.sql_mysql_shape import granted_columns, is_denied, know_every_type
 from airflow_provider_incremental.sources.sql_readers import Shape
 from airflow_provider_incremental.sources.sql_sqlite import sqlite_keys
 
 __all__ = ["describe"]
 
+_MYSQL = ("mysql", "mariadb")
 _MYSQL_TIMES = {7: Kind.UTC_TIMESTAMP, 10: Kind.DATE, 12: Kind.TIMESTAMP}
 """By the code of the type in the protocol, and so in every driver's description: for a date that Python does not know,
 drivers return a text or None."""
@@ -51,7 +53,7 @@ def describe(connection: sa.engine.Connection, selection: SqlSelection, place: s
         columns=[sampled.get(column.name, column) for column in columns],
         keys=keys,
         empty=empty,
-        blind=_blind(connection) if connection.dialect.name in ("mysql", "mariadb") else None,
+        blind=_blind(connection) if connection.dialect.name in _MYSQL else None,
     )
 
 
@@ -81,11 +83,20 @@ def _table(
             "SELECT on it"
         )
         raise SourceError(msg)
+    dialect = connection.dialect.name
+    if dialect in _MYSQL:
+        know_every_type(connection)
     # In this order: on SQLite, SQLAlchemy 1.4 sorts the columns for itself when it is asked for the key.
-    described = list(inspector.get_columns(name, schema=schema))
+    try:
+        described = list(inspector.get_columns(name, schema=schema))
+    except sa.exc.DBAPIError as error:
+        if dialect not in _MYSQL or not is_denied(error):
+            raise
+        granted, keys = granted_columns(connection, schema, name)
+        return [_declared(dialect, column, frozenset()) for column in granted], list(keys)
     key = frozenset(inspector.get_pk_constraint(name, schema=schema).get("constrained_columns") or ())
-    columns = [_declared(connection.dialect.name, column, key) for column in described]
-    if connection.dialect.name != "sqlite":
+    columns = [_declared(dialect, column, key) for column in described]
+    if dialect != "sqlite":
         return columns, [each for each in (key, *_unique(inspector, name, schema)) if each]
     indexed = sqlite_keys(connection, schema, name)
     empty = {str(column["name"]) for column in described if column["nullable"]} & indexed.of_primary
@@ -169,7 +180,7 @@ def _resolution(kind: Kind | None, value: Any) -> float:
 
 def _kind(dialect: str, value: Any, type_code: Any) -> Kind | None:
     kind = kind_of(value)
-    if dialect in ("mysql", "mariadb") and (value is None or kind in (Kind.TEXT, Kind.TIMESTAMP)):
+    if dialect in _MYSQL and (value is None or kind in (Kind.TEXT, Kind.TIMESTAMP)):
         return _MYSQL_TIMES.get(type_code, kind)
     if dialect == "sqlite":
         if kind is Kind.INTEGER:  # one column may hold both
