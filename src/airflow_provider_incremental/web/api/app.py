@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from airflow_provider_incremental import __version__
@@ -62,6 +63,7 @@ def create_app(
         (problems.ProblemError, problems.of_ours),
         (IncrementalError, problems.of_ours),
         (HTTPException, problems.of_http),
+        (SQLAlchemyError, problems.of_database),
         (Exception, problems.of_unknown),
     ):
         app.add_exception_handler(kind, handler)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+import sqlalchemy as sa
 from fastapi import Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
@@ -18,7 +19,7 @@ from airflow_provider_incremental.stores.api.problems import MEDIA_TYPE, problem
 from airflow_provider_incremental.stores.sql.failures import DatabaseFailedError
 from airflow_provider_incremental.web.api.access import ForbiddenError
 
-__all__ = ["ProblemError", "described", "of_http", "of_ours", "of_unknown", "response"]
+__all__ = ["ProblemError", "described", "of_database", "of_http", "of_ours", "of_unknown", "response"]
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ _BEHIND: dict[type[IncrementalError], str] = {
     ),
     DatabaseFailedError: "the API's server could not do it, since its own store failed; its log says how",
 }
+
+_AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError)
 
 
 class ProblemError(Exception):
@@ -90,6 +93,15 @@ async def of_http(_: Request, error: Exception) -> Response:
         detail = "there is no such operation or path here: the server may be older than the client, or the path wrong"
     code = HTTPStatus(status).phrase.lower().replace(" ", "-")
     return response(problem(status, code, detail), headers)
+
+
+async def of_database(request: Request, error: Exception) -> Response:
+    """Handle an error of the database that knows the callers, as Airflow's does; the store's own are told by it."""
+    if not isinstance(error, _AWAY) and not getattr(error, "connection_invalidated", False):
+        return await of_unknown(request, error)
+    log.warning("the database that knows the callers: %s", describe(error))
+    detail = "the database by which the API's server knows its callers gives no answer now; the server's log says why"
+    return response(problem_of(StoreUnavailableError(detail)), {"Retry-After": "1"})
 
 
 async def of_unknown(_: Request, error: Exception) -> Response:
