@@ -82,22 +82,12 @@ async def _copied(given: Namespace) -> list[Outcome]:
             told = _progress(f"{number}/{len(watermarks)} {each.key}")
             try:
                 outcomes.append(await copy(source, target, each.key, act, dry_run=given.dry_run, told=told))
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, StoreUnavailableError, StoreNotMigratedError):
                 _say(f"interrupted after {number - 1} of {len(watermarks)} watermarks; repeat this to go on from there")
                 raise
             except StoreError as error:
-                outcomes.append(Outcome(key=each.key, result="failed", reason=_reason(error)))
+                outcomes.append(Outcome(key=each.key, result="failed", reason=str(error)))
         return outcomes
-
-
-def _reason(error: StoreError) -> str:
-    """Return why one watermark cannot be copied, such as for a value that only a newer release can read.
-
-    :raises StoreError: when it would be the same for all.
-    """
-    if isinstance(error, (StoreUnavailableError, StoreNotMigratedError)):
-        raise error
-    return str(error)
 
 
 def _kept(url: str) -> str:
@@ -114,8 +104,10 @@ async def _signs(source: WatermarkStore, watermarks: Sequence[Watermark]) -> lis
     for each in watermarks:
         try:
             signs += [f"{each.key}: {sign}" for sign in await signs_of_life(source, each, now)]
-        except StoreError as error:
-            _reason(error)  # what cannot be read is not copied
+        except (StoreUnavailableError, StoreNotMigratedError):
+            raise  # it would be the same for all
+        except StoreError:
+            continue  # what cannot be read is not copied
     return signs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     store = Store(f"sqlite:///{tmp_path}/store.db")
     main(["db", "upgrade", "--store", store.url])
     return store
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Whoever started the tests in the background may have had interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def left(store: Store) -> list[str]:
@@ -50,6 +59,7 @@ async def gone(*_) -> None:
     raise StoreUnavailableError("the store is gone")
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("mode", ["direct", "api"])
 def test_an_interrupted_benchmark_leaves_nothing(store, monkeypatch, capsys, mode):
     """Its watermarks are deleted, as after a whole one."""

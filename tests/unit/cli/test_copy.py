@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider_incremental.cli import copying
 from airflow_provider_incremental.cli.main import main
+from airflow_provider_incremental.core.errors import StoreUnavailableError
 from airflow_provider_incremental.core.store import Selector
 from airflow_provider_incremental.stores.sql.store import SqlStore
 from tests.served import serving
@@ -170,6 +171,23 @@ def test_an_interrupted_copy_says_how_to_go_on(copy, other: Store, monkeypatch: 
     assert (said.code, "interrupted after 1 of 2 watermarks; repeat this" in said.err) == (130, True)
     assert copy("--force").code == 0
     assert len(other(lambda store: store.list_watermarks())) == 2
+
+
+def test_a_copy_whose_store_goes_away_says_how_to_go_on(copy, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the error, as one that is interrupted."""
+    one = copying.copy
+
+    async def gone(*given: Any, **named: Any) -> Any:
+        if other(lambda store: store.list_watermarks()):
+            raise StoreUnavailableError("the store is gone")
+        return await one(*given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copying, "copy", gone)
+        said = copy("--force")
+    assert (said.code, "interrupted after 1 of 2 watermarks; repeat this" in said.err) == (1, True)
+    assert "airflow-incremental: the store is gone" in said.err
+    assert copy("--force").code == 0
 
 
 def test_a_store_in_use_is_not_copied(copy, full: Store, other: Store) -> None:
