@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Mapping
 from typing import Any
@@ -68,6 +69,23 @@ async def test_the_missing_index_is_printed_and_mends_what_was_found(watched: Da
     again = await looked(watched)
     assert levels(again)["index"] == "ok"
     assert again.ddl == []
+
+
+async def test_the_printed_statement_takes_odd_names(watched: Database) -> None:
+    """Signs that a driver or a shell would take for its own come as they are: what is printed runs."""
+    quote = "`" if watched.kind == "mysql" else '"'
+    at, orders = f"{quote}upd:at %d,Id  2{quote}", f"{quote}100%{quote}"
+    with contextlib.closing(watched.engine().raw_connection()) as connection:
+        cursor = connection.cursor()
+        cursor.execute(f"CREATE TABLE {orders} (id bigint PRIMARY KEY, {at} {watched.timestamp} NOT NULL)")
+        connection.commit()
+        given: dict[str, Any] = {"table": "100%", "cursor": ["upd:at %d,Id  2", "id"]}
+        (ddl,) = (await looked(watched, **given)).ddl
+        cursor.execute(ddl.replace(" CONCURRENTLY", ""))
+        connection.commit()
+    again = await looked(watched, **given)
+    assert again.ok
+    assert levels(again)["index"] == "ok"
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,28 @@ async def test_40_a_datetime_of_another_zone_is_noted_and_mended_with_timezone(d
     assert watcher.note is not None
     assert "held back" in watcher.note
     mended = Watcher(lambda: database.source(timezone="Asia/Kolkata"))
-    with pytest.raises(SourceError, match="mysql_tzinfo_to_sql"):  # the server of the tests has no zones by name
+    said = r"mysql_tzinfo_to_sql .*UTC.*'Etc/GMT-5'"
+    with pytest.raises(SourceError, match=said):  # the server of the tests has no zones by name
         await mended.drain()
+
+
+@pytest.mark.parametrize("server_zone", ["+05:30"], indirect=True)
+@pytest.mark.parametrize(
+    ("zone", "hours"), [("UTC", 0), ("Etc/UTC", 0), ("GMT", 0), ("Etc/GMT-9", 9), ("Etc/GMT+11", -11)]
+)
+@pytest.mark.usefixtures("server_zone")
+async def test_a_zone_whose_offset_never_changes_needs_no_zones_of_the_servers(
+    database: Database, zone: str, hours: int
+) -> None:
+    """UTC and its fixed offsets are known to a server that knows no zone by its name."""
+    make_orders(database)
+    for number, seconds in enumerate((-3, 30), start=1):
+        database.execute(
+            f"INSERT INTO orders VALUES ({number}, UTC_TIMESTAMP(6) + INTERVAL {hours * 3600 + seconds} SECOND, '')"
+        )
+    watcher = Watcher(lambda: database.source(timezone=zone))
+    await watcher.drain()
+    assert watcher.ids == [1]
 
 
 async def test_43_a_timestamp_is_the_same_instant_in_every_session(database: Database) -> None:

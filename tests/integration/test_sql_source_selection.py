@@ -51,6 +51,24 @@ async def test_a_condition_with_parameters_is_watched_like_a_table(orders: Datab
     assert [item["id"] for item in (await odd.poll(None, 10, frozenset())).items] == [3]
 
 
+async def test_a_date_is_compared_as_each_database_does(database: Database) -> None:
+    """With a text where that is enough, with a cast on PostgreSQL; a message names the other way."""
+    database.execute("CREATE TABLE orders (id bigint PRIMARY KEY, day date NOT NULL)")
+    database.insert("orders", [{"id": number, "day": f"2026-01-0{number}"} for number in (1, 2, 3)])
+    cast, plain = "day >= CAST(CAST(:day AS text) AS date)", "day >= :day"
+    own, other = (cast, plain) if database.kind == "postgresql" else (plain, cast)
+    given = {"cursor": "id", "parameters": {"day": "2026-01-02"}}
+    found = await database.source(where=own, **given).poll(None, 10, frozenset())
+    assert [item["id"] for item in found.items] == [2, 3]
+    if database.kind != "sqlite":  # which takes both
+        said = {
+            "postgresql": r"CAST\(CAST\(:name AS text\) AS date\)",
+            "mysql": "compare with a text as it is, without a cast",
+        }[database.kind]
+        with pytest.raises(SourceError, match=said):
+            await database.source(where=other, **given).poll(None, 10, frozenset())
+
+
 async def test_what_quotes_hold_is_read_as_the_database_reads_it(orders: Database) -> None:
     """Dollar quotes of PostgreSQL and backslashes of MariaDB may hold a semicolon, a colon and a quote."""
     way = {"postgresql": "$a$it's :a; $$ $a$", "mysql": r"'it\'s :a; $$ '", "sqlite": "'it''s :a; $$ '"}

@@ -74,7 +74,8 @@ class RowChecks:
         if until is None:
             msg = (
                 f"{plan.where}: timezone={self._selection.timezone!r} is not known to the server; load its zones "
-                "(mysql_tzinfo_to_sql), or give an offset that it knows"
+                "(mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql mysql). Only 'UTC' and offsets that never change, as "
+                "'Etc/GMT-5' for five hours ahead of UTC, need none"
             )
             raise SourceError(msg)
 

@@ -6,9 +6,11 @@ zone that the user names, but never with that of a session or of this process, w
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
@@ -19,6 +21,8 @@ from airflow_provider_incremental.sources.sql_texts import EDGE_NAMES
 __all__ = ["Expression", "as_stamp", "instant_before"]
 
 Expression = sa.sql.ColumnElement[Any]
+
+_UTC = frozenset({"UTC", "UCT", "GMT", "GMT0", "GMT+0", "GMT-0", "Greenwich", "Universal", "Zulu"})
 
 
 def instant_before(dialect: str, column: Column, seconds: float, timezone: str | None) -> Expression | None:
@@ -63,9 +67,18 @@ def as_stamp(instant: Expression, column: Column, seconds: float, timezone: str 
 def _mysql(column: Column, seconds: float, timezone: str | None) -> Expression:
     now = sa.func.utc_timestamp(sa.literal_column("6"))
     if column.kind is Kind.TIMESTAMP:
-        zone = sa.literal_column("@@global.time_zone") if timezone is None else sa.literal(timezone)
+        zone = sa.literal_column("@@global.time_zone") if timezone is None else sa.literal(_mysql_zone(timezone))
         now = sa.func.convert_tz(now, "+00:00", zone)
     return sa.func.timestampadd(sa.literal_column("MICROSECOND"), round(seconds * -1_000_000), now)
+
+
+def _mysql_zone(timezone: str) -> str:
+    """Return the offset of a zone in which it never changes: a server knows that without having loaded any zones."""
+    if timezone not in _UTC and not timezone.startswith("Etc/"):
+        return timezone
+    offset = dt.datetime.now(ZoneInfo(timezone)).strftime("%z")
+    # Servers know one further ahead by its name only.
+    return timezone if offset == "+1400" else f"{offset[:3]}:{offset[3:5]}"
 
 
 def _sqlite(column: Column, seconds: float, _: str | None) -> Expression:

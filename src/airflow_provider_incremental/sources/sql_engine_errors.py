@@ -17,6 +17,7 @@ _REMEDIES = {
     1045: "correct the login and the password in the Airflow connection",
     1049: "correct the database's name in the Airflow connection",
     1054: "correct the name in cursor, columns or sql",
+    1064: "correct the query. Dates and times compare with a text as it is, without a cast: day >= :day",
     1142: "grant it to the user: GRANT SELECT ON ...",
     1143: "grant it to the user: GRANT SELECT (...) ON ...",
     1205: "another session locks the table; the next poll tries again, until it is unlocked",

@@ -84,14 +84,15 @@ def index_ddl(dialect: str, selection: SqlSelection) -> str | None:
     table = sa.Table(name, sa.MetaData(), *columns, schema=schema)
     short = "_".join([name, *selection.cursor])[: _LONGEST_NAME - 4].rstrip("_")
     index = sa.Index(f"{short}_idx", *columns, postgresql_concurrently=True, _table=table)
-    return " ".join(str(sa.schema.CreateIndex(index).compile(dialect=_dialect(dialect))).split())
+    return str(sa.schema.CreateIndex(index).compile(dialect=_dialect(dialect))).strip()
 
 
 def _dialect(name: str) -> Any:
+    """Return a dialect that writes for people: without a driver's parameters, no percent sign has to be doubled."""
     try:
-        return registry.load(name)()
+        return registry.load("mysql" if name == "mariadb" else name)(paramstyle="named")
     except (sa.exc.NoSuchModuleError, ImportError, AttributeError):
-        return sa.engine.default.DefaultDialect()
+        return sa.engine.default.DefaultDialect(paramstyle="named")
 
 
 def _with_appended(indexes: Sequence[Index]) -> Iterable[Index]:

@@ -48,7 +48,8 @@ def notify_ddl(table: str, channel: str) -> str:
     """
     schema, name = check_sql_arguments(table=table, cursor="id").schema_and_name
     dialect: Any = PGDialect
-    quote = dialect().identifier_preparer.quote
+    # Without a driver's parameters, no percent sign has to be doubled.
+    quote = dialect(paramstyle="named").identifier_preparer.quote
     prefix = "" if schema is None else f"{quote(schema)}."
     own = _own_name(name)
     function, trigger, on = f"{prefix}{quote(own)}()", quote(own), f"{prefix}{quote(name)}"

@@ -26,7 +26,13 @@ _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
     (asyncpg.InvalidSchemaNameError, "create it, or correct the name"),
     (asyncpg.UndefinedColumnError, "correct the name in cursor, columns or sql"),
     (asyncpg.SyntaxOrAccessError, "correct the query"),
-    (asyncpg.DataError, "correct the query or its parameters: a value has to have the column's type"),
+    (
+        asyncpg.DataError,
+        (
+            "correct the query or its parameters: a value has to have the column's type. A text becomes one by a cast, "
+            "as for a date: CAST(CAST(:name AS text) AS date)"
+        ),
+    ),
     (
         asyncpg.QueryCanceledError,
         "add an index on the cursor's columns in their order, or raise statement_timeout for the user",

@@ -130,6 +130,15 @@ def test_the_index_that_serves_a_poll(dialect: str, ddl: str | None) -> None:
     assert index_ddl(dialect, selection) == ddl
 
 
+@pytest.mark.parametrize("dialect", ["mssql", "oracle", "snowflake", "postgresql", "mysql", "mariadb", "sqlite"])
+def test_the_ddl_of_an_index_has_names_as_they_are(dialect: str) -> None:
+    """It is for people to run: a percent sign is not doubled, as for a driver, and blanks stay as many."""
+    ddl = index_ddl(dialect, check_sql_arguments(table="100%.a  b", cursor=["at %d", "Id"]))
+    assert ddl is not None
+    assert "%%" not in ddl
+    assert all(name in ddl for name in ("100%", "a  b", "at %d", "Id"))
+
+
 def test_the_name_of_an_index_is_one_that_every_database_takes() -> None:
     """However long the names of the table and its columns are."""
     ddl = index_ddl("oracle", check_sql_arguments(table="t" * 60, cursor=["c" * 60]))
