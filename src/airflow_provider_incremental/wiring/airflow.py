@@ -61,6 +61,7 @@ __all__ = [
     "TriggerEvent",
     "aget_connection",
     "airflow_home",
+    "ais_missing",
     "current_context",
     "declared_paths",
     "deferrable_by_default",
@@ -117,6 +118,23 @@ async def aget_connection(conn_id: str) -> Connection:
     mix up the answers that Airflow 3.0 and 3.1 read.
     """
     return await sync_to_async(get_connection)(conn_id)
+
+
+async def ais_missing(conn_id: str) -> bool:
+    """Whether a connection that was not found does not exist, and it is not that Airflow could not be asked.
+
+    Since 3.2, a triggerer whose API does not answer finds no connection, and only what asks it can tell.
+    """
+    return await sync_to_async(_is_missing)(conn_id)
+
+
+def _is_missing(conn_id: str) -> bool:
+    supervisor = _first_importable("airflow.sdk.execution_time.task_runner:SUPERVISOR_COMMS")
+    request = _first_importable("airflow.sdk.execution_time.comms:GetConnection")
+    if supervisor is None or request is None:  # a process that finds connections by itself
+        return True
+    said = getattr(supervisor.send(request(conn_id=conn_id)), "error", None)
+    return getattr(said, "value", None) == "CONNECTION_NOT_FOUND"
 
 
 def current_context() -> Any | None:

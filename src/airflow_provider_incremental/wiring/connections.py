@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -23,15 +23,27 @@ from airflow_provider_incremental.sources.sql_postgres import PostgresReader
 from airflow_provider_incremental.sources.sql_readers import Shape, SqlReader
 from airflow_provider_incremental.sources.sql_sharing import SharedReaders
 from airflow_provider_incremental.wiring.airflow import AirflowException
+from airflow_provider_incremental.wiring.connection_watch import ConnectionWatch, Known, SharedWatches
 from airflow_provider_incremental.wiring.lookup import alook_up
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-__all__ = ["TLS_EXTRAS", "ConnectionReader", "S3ClientFactory", "asyncpg_arguments", "named_extras", "reader_of"]
+__all__ = [
+    "TLS_EXTRAS",
+    "WATCHES",
+    "ConnectionReader",
+    "S3ClientFactory",
+    "asyncpg_arguments",
+    "named_extras",
+    "reader_of",
+]
 
 _AWS_DEFAULT = "aws_default"
 TLS_EXTRAS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
+
+WATCHES = SharedWatches()
+"""The connections that triggers of this process use."""
 
 _readers = SharedReaders()
 _clients = SharedClients()
@@ -78,38 +90,72 @@ class S3ClientFactory:
 class ConnectionReader(SqlReader):
     """Reads the database of an Airflow connection: PostgreSQL through asyncpg, any other through its hook's engine.
 
-    The connection is looked up at the first use, and all sources of one connection share what it leads to.
+    The connection is looked up at the first use, and again each minute; all sources of one connection share the
+    look-ups, and what it leads to. When it leads elsewhere, one call fails, and nothing is read there before the
+    selection was described anew: what was learned of the old place holds no more.
 
     :param conn_id: the connection.
+    :param watches: the connections in use.
     """
 
-    def __init__(self, *, conn_id: str) -> None:
+    def __init__(self, *, conn_id: str, watches: SharedWatches = WATCHES) -> None:
         self._conn_id = conn_id
+        self._watches = watches
+        self._watch: ConnectionWatch | None = None
+        self._known: Known | None = None
         self._reader: SqlReader | None = None
+        self._failed = False
+        self._moved = False
 
     async def describe(self, selection: SqlSelection) -> Shape:
         """Return what the selection looks like now."""
-        return await (await self._opened()).describe(selection)
+        if self._failed or self._moved:
+            self._known, self._moved = None, False
+        async with self._opened() as reader:
+            return await reader.describe(selection)
 
     async def fetch(self, statement: Statement, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Return all rows of one statement, read at one instant."""
-        return await (await self._opened()).fetch(statement, parameters)
+        async with self._opened() as reader:
+            return await reader.fetch(statement, parameters)
 
     async def fetch_in_turn(self, *statements: Statement | TextClause) -> Sequence[Sequence[Sequence[Any]]]:
         """Return the rows of each of some statements, run one after the other on one connection."""
-        return await (await self._opened()).fetch_in_turn(*statements)
+        async with self._opened() as reader:
+            return await reader.fetch_in_turn(*statements)
 
     async def aclose(self) -> None:
         """Give the shared reader back."""
-        reader, self._reader = self._reader, None
+        reader, self._reader, self._known = self._reader, None, None
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            self._watches.release(self._conn_id)
         if reader is not None:
             await reader.aclose()
 
-    async def _opened(self) -> SqlReader:
-        if self._reader is None:
-            kind = (await alook_up(self._conn_id, "conn_id")).conn_type
-            make = partial(_reader, kind, partial(alook_up, self._conn_id, "conn_id"))
-            self._reader = _readers.lease(self._conn_id, make)
+    @asynccontextmanager
+    async def _opened(self) -> AsyncGenerator[SqlReader, None]:
+        before, self._failed = self._failed, True
+        reader = await self._present()
+        if self._moved:
+            self._failed = before
+            msg = f"the connection {self._conn_id!r} leads elsewhere since it was changed; the next poll reads there"
+            raise ConnectionError(msg)
+        yield reader
+        self._failed = False
+
+    async def _present(self) -> SqlReader:
+        if self._watch is None:
+            self._watch = self._watches.lease(self._conn_id)
+        known = await self._watch.known()
+        self._moved = self._moved or (self._known is not None and self._known.address != known.address)
+        if self._reader is None or self._known is None or self._known.number != known.number:
+            # The old one is closed by its last user, who may be another source that has not looked yet.
+            old, self._known = self._reader, known
+            make = partial(_reader, known.connection.conn_type, self._watch.asked)
+            self._reader = _readers.lease(f"{known.number}:{self._conn_id}", make)
+            if old is not None:
+                await old.aclose()
         return self._reader
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_incremental.core.errors import ConfigurationError
-from airflow_provider_incremental.wiring.airflow import AirflowNotFoundException, aget_connection, get_connection
+from airflow_provider_incremental.wiring.airflow import (
+    AirflowNotFoundException,
+    aget_connection,
+    ais_missing,
+    get_connection,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -26,11 +31,17 @@ def look_up(conn_id: str, where: str) -> Connection:
 
 
 async def alook_up(conn_id: str, where: str) -> Connection:
-    """Return a connection, inside of a triggerer's event loop; as :func:`look_up`."""
+    """Return a connection, inside of a triggerer's event loop; as :func:`look_up`.
+
+    :raises ConnectionError: when Airflow cannot say at present whether there is one.
+    """
     try:
         return await aget_connection(conn_id)
     except AirflowNotFoundException as error:
-        raise _missing(conn_id, where) from error
+        if await ais_missing(conn_id):
+            raise _missing(conn_id, where) from error
+        msg = f"Airflow could not be asked for the connection {conn_id!r} ({where}); it is asked again"
+        raise ConnectionError(msg) from error
 
 
 def _missing(conn_id: str, where: str) -> ConfigurationError:
