@@ -236,3 +236,27 @@ async def test_a_connection_that_is_deleted_in_airflow_is_told_and_used_again(
         await mended(watcher, database)
         await reader.aclose()
     await database.aclose()
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+async def test_sessions_that_the_server_ended_are_replaced(postgres_database: str, noticed: bool) -> None:
+    """While one of them was at hand: whether or not that was noticed, at most it is told that a connection was lost."""
+    database = Database(postgres_database)
+    make_orders(database)
+    watcher = await watching(database)
+    for number in range(2, 5):
+        ours = "FROM pg_stat_activity WHERE application_name LIKE 'airflow%' AND datname = current_database()"
+        ended = database.execute(f"SELECT pg_terminate_backend(pid, 10000) {ours}")
+        assert ended
+        assert all(each == (True,) for each in ended)
+        insert(database, number)
+        if noticed:
+            for _ in range(20):  # the event loop reads the end of the connection
+                await asyncio.sleep(0.01)
+        try:
+            await watcher.drain()
+        except ConnectionError as error:
+            assert "the connection was lost" in str(error)
+            await watcher.drain()
+        assert watcher.ids[-1] == number
+    await database.aclose()

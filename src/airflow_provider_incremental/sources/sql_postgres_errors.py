@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,6 +45,8 @@ _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
     (OverflowError, "a timestamp lies outside of the years 1 to 9999; watch a query that casts it to text"),
 )
 _LOST = (OSError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
+# What asyncpg says of a connection that the server has ended, and which it noticed before it was used.
+_GONE = re.compile(r"\bclosed\b|\bclosing\b|released back to the pool")
 _UNREACHABLE = "check that the server runs, and host, port and database of the Airflow connection"
 
 
@@ -87,7 +90,7 @@ class PostgresPlace:
         for kind, remedy in _REMEDIES:
             if isinstance(error, kind):
                 return SourceError(f"cannot read {what} at {self}: {self._said(error)}; {remedy}")
-        if isinstance(error, _LOST):
+        if isinstance(error, _LOST) or (isinstance(error, asyncpg.InterfaceError) and _GONE.search(str(error))):
             return ConnectionError(f"{self}: the connection was lost: {self._said(error)}")
         return error
 

@@ -88,10 +88,12 @@ class PostgresPool:
         if connection is None:
             return None
         idle = asyncio.get_running_loop().time() - self._since
-        if connection.is_closed() or self._ask_again or idle > _KEPT:
+        # One that the server has ended was given back to the pool by asyncpg, and refuses even to be asked.
+        with contextlib.suppress(asyncpg.InterfaceError):
+            if not (connection.is_closed() or self._ask_again or idle > _KEPT):
+                return connection
             connection.terminate()  # which gives its place in the pool back
-            return None
-        return connection
+        return None
 
     async def _acquired(self) -> Any:
         pool = await self._opened()
