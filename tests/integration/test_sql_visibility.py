@@ -128,8 +128,10 @@ async def test_38_the_start_at_the_latest_waits_for_what_is_open(database: Datab
 
 
 @pytest.mark.parametrize("cursor", [["updated_at", "id"], ["id"]], ids=",".join)
-async def test_38_max_hold_goes_on_and_counts_the_risk(database: Database, cursor: list[str]) -> None:
-    """A forgotten transaction is passed, and told as a risk, once; what it adds then is missed, as documented."""
+async def test_38_max_hold_goes_on_and_counts_the_risk(
+    database: Database, cursor: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A forgotten transaction is passed, told as a risk, and logged once; what it adds is missed, as documented."""
     source = database.source(cursor=cursor, max_hold=1.0)
     watcher = Watcher(lambda: source)
     with database.engine().connect() as forgotten:
@@ -150,6 +152,7 @@ async def test_38_max_hold_goes_on_and_counts_the_risk(database: Database, curso
         source._plan_serves = serves
         await watcher.poll()
         assert watcher.note == "risks taken by max_hold so far: 1"
+    assert caplog.text.count("open for longer than max_hold=1 s: a row of it may be missed") == 1
 
 
 async def test_polls_of_other_watchers_hold_nobody(database: Database) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,6 +142,24 @@ async def test_xid8_is_exact_and_needs_no_privilege(database: Database) -> None:
     assert watcher.ids == [1, 2, 1]
     await reader.aclose()
     database.execute("DROP OWNED BY xid_reader", "DROP USER xid_reader")
+
+
+async def test_xid8_names_the_prepared_transaction_that_it_waits_for(database: Database) -> None:
+    """By the name that COMMIT PREPARED takes: no session shows it."""
+    database.execute("ALTER TABLE orders ADD xid xid8 NOT NULL DEFAULT pg_current_xact_id()")
+    source = database.source(cursor=["xid", "id"])
+    watcher = Watcher(lambda: source)
+    with prepared(database, f"two-phase {database.url}"):
+        database.execute("INSERT INTO orders VALUES (2, localtimestamp, '')")
+        assert await watcher.poll() == []
+        assert re.search(rf"transaction \d+, prepared as 'two-phase {database.url}' by incremental", watcher.note or "")
+
+
+async def test_max_hold_without_effect_under_xid8_is_refused(database: Database) -> None:
+    """A poll ends below the oldest transaction, however long that is open."""
+    database.execute("ALTER TABLE orders ADD xid xid8 NOT NULL DEFAULT pg_current_xact_id()")
+    with pytest.raises(SourceError, match=r"max_hold=600 cannot be used: column xid .* is xid8.*leave max_hold out"):
+        await database.source(cursor=["xid", "id"], max_hold=600.0).poll(None, 10, frozenset())
 
 
 async def test_a_number_of_a_transaction_that_is_still_to_come_is_refused(database: Database) -> None:

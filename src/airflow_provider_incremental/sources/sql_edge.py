@@ -7,6 +7,7 @@ everything that was known of the transactions void, which delays rows and loses 
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,8 @@ from airflow_provider_incremental.sources.sql_readers import STALE, SqlReader
 from airflow_provider_incremental.sources.sql_visibility import Edge, Horizon, Look
 
 __all__ = ["UpperEdge", "held"]
+
+log = logging.getLogger(__name__)
 
 _SHORTEST_WAIT = 0.01
 _LONGEST_WAIT = 0.2
@@ -145,13 +148,17 @@ class UpperEdge:
         if edge is not None and edge.holder is not None and edge.holder.age > self._plan.settle:
             notes.append(held(edge))
         if edge is not None:
-            self.risks += len({each.id for each in passed} - self._passed)
+            new = {each.id: self._risk(each.who) for each in passed if each.id not in self._passed}
+            for risk in new.values():
+                log.warning("%s: %s", self._plan.where, risk)
+            self.risks += len(new)
             self._passed = {each.id for each in passed}
         if passed:
-            notes.append(
-                f"not waiting for {passed[0].who}, open for longer than max_hold="
-                f"{self._plan.selection.max_hold:g} s: a row of it may be missed"
-            )
+            notes.append(self._risk(passed[0].who))
         if self.risks:
             notes.append(f"risks taken by max_hold so far: {self.risks}")
         return "; ".join(notes) or None
+
+    def _risk(self, who: str) -> str:
+        seconds = self._plan.selection.max_hold
+        return f"not waiting for {who}, open for longer than max_hold={seconds:g} s: a row of it may be missed"

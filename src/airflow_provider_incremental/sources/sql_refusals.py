@@ -59,6 +59,13 @@ def refusals(selection: SqlSelection, shape: Shape) -> Iterator[Refusal]:
         yield Refusal("types", msg)
     if shape.keys is not None and not selection.unique:
         yield from _without_total_order(place, selection, known, shape.keys)
+    if selection.max_hold is not None and first.kind is Kind.XID:
+        msg = (
+            f"max_hold={selection.max_hold:g} cannot be used: column {first.name} of {place} is xid8, and a poll below "
+            "the server's oldest transaction passes none; leave max_hold out, and end transactions that hang "
+            "(idle_in_transaction_session_timeout)"
+        )
+        yield Refusal("visibility", msg)
     if looks_at_transactions(selection, shape.dialect):
         yield from _blind(place, first, shape)
 

@@ -44,11 +44,13 @@ _MARK, _OWN = 2, 5  # columns of a row before what is said of the server, and be
 
 OLDEST = sa.text(
     """
-SELECT CAST(x.number AS text), a.pid, CAST(a.usename AS text), a.application_name, a.state, a.xact_start
+SELECT CAST(x.number AS text), a.pid, CAST(a.usename AS text), a.application_name, a.state, a.xact_start,
+    p.gid, CAST(p.owner AS text), p.prepared
 FROM (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS number) AS x
 LEFT JOIN pg_catalog.pg_locks AS l ON l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock'
     AND l.transactionid = CAST(x.number AS xid)
 LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
+LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = CAST(x.number AS xid)
 LIMIT 1
 """
 )
@@ -62,7 +64,9 @@ def next_number() -> Statement:
 
 def told(session: Sequence[Any]) -> str:
     """Return what people are told of a session: what a row of :data:`OLDEST` has after the number."""
-    pid, owner, name, state, since = session
+    pid, owner, name, state, since, gid, preparer, prepared = session
+    if gid is not None:
+        return f", prepared as {gid!r} by {preparer} since {prepared.isoformat(sep=' ', timespec='seconds')}"
     if pid is None:
         return ""
     began = "" if since is None else f" since {since.isoformat(sep=' ', timespec='seconds')}"
