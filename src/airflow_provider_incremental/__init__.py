@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from airflow_provider_incremental.triggers import IncrementalTrigger as IncrementalTrigger
     from airflow_provider_incremental.triggers import S3KeyIncrementalTrigger as S3KeyIncrementalTrigger
     from airflow_provider_incremental.triggers import SQLIncrementalQueryTrigger as SQLIncrementalQueryTrigger
+    from airflow_provider_incremental.triggers._preflight import preflight as preflight
     from airflow_provider_incremental.triggers.asset import incremental_asset as incremental_asset
     from airflow_provider_incremental.wiring.asset_watermark import AssetWatermark as AssetWatermark
-    from airflow_provider_incremental.wiring.preflight import preflight as preflight
 
 __version__ = "0.1.0"
 
@@ -42,7 +42,7 @@ _HOMES = {
     "consume": "consumers.consume",
     "incremental_asset": "triggers.asset",
     "pending_batches": "consumers.pending",
-    "preflight": "wiring.preflight",
+    "preflight": "triggers._preflight",
 }
 
 __all__ = list(_HOMES)

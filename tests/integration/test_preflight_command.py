@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 
 import pytest
 
-from airflow_provider_incremental import preflight
+from airflow_provider_incremental import SQLIncrementalQueryTrigger, preflight
 from airflow_provider_incremental.cli.main import main
 from airflow_provider_incremental.core.errors import ConfigurationError
 from tests.integration.sql_stage import Database
@@ -83,9 +84,24 @@ def test_the_triggers_own_words(look, shop):
     assert look(*given, "--where", "code IS NOT NULL").code == 0
 
 
+def test_the_parameters_of_a_condition(look, shop):
+    """Each is JSON, or else a text; one that is missing, or of another type than its column, could not be polled."""
+    shop.execute("ALTER TABLE orders ADD COLUMN status text NOT NULL DEFAULT 'paid'")
+    given = ["shop", "orders", "--cursor", "id", "-o", "json", "--where", "status = :status AND id >= :least"]
+    result = look(*given, "--parameter", "status=paid", "--parameter", "least=1")
+    assert result.code == 0
+    assert next(each["message"] for each in result.json["findings"] if each["check"] == "poll").endswith("finds rows")
+    for wrong in (["status=paid"], ["status=paid", "least=x"], ["status=1", "least=1"]):
+        result = look(*given, *(word for each in wrong for word in ("--parameter", each)))
+        assert result.code == 1
+        assert [each["check"] for each in result.json["findings"] if each["level"] == "error"] == ["poll"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["shop", "orders", "--cursor", "id", "--where", "id > :a", "--parameter", "a"], "write NAME=VALUE"),
+        (["shop", "orders", "--cursor", "id", "--where", "id > 1", "--parameter", "a=1"], "where has no ':a'"),
         (["shop", "--cursor", "id"], "neither is given"),
         (["shop", "orders", "--sql", "SELECT 1", "--cursor", "id"], "both are given"),
         (["nowhere", "orders", "--cursor", "id"], "there is no connection 'nowhere' (conn_id)"),
@@ -109,7 +125,41 @@ def test_the_function(shop):
     assert preflight("shop", table="orders", cursor=["updated_at", "id"]).ddl == []
 
 
-def test_the_function_refuses_what_no_trigger_takes():
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"settle": -1}, "settle=-1"),
+        ({"wher": "id > 1"}, "wher=... is no argument .* it has .*where"),
+        ({"max_items": 5}, "give max_rows"),
+        ({"removals": True}, "give primary_key"),
+    ],
+)
+def test_the_function_refuses_what_no_trigger_takes(arguments, said):
     """Before it connects anywhere."""
-    with pytest.raises(ConfigurationError, match="settle=-1"):
-        preflight("shop", table="orders", cursor="id", settle=-1)
+    with pytest.raises(ConfigurationError, match=said):
+        preflight("shop", **{"table": "orders", "cursor": "id", **arguments})
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_function_takes_the_arguments_of_the_trigger_as_they_stand():
+    """Also those that the database has no part in; what the first poll refuses of the others is refused."""
+    given = {
+        "asset_name": "orders",
+        "table": "orders",
+        "cursor": ["updated_at", "id"],
+        "poll_interval": 60,
+        "key": "eu",
+        "where": "id > :least",
+        "parameters": {"least": 0},
+        "start": "latest",
+        "max_rows": 10,
+        "listen": "orders",
+        "lateness": dt.timedelta(seconds=60),
+        "consumers": ["load"],
+        "removals": True,
+        "primary_key": ["id"],
+    }
+    assert SQLIncrementalQueryTrigger(conn_id="shop", **given).listen == "orders"
+    assert preflight("shop", **given).ok
+    found = preflight("shop", **{**given, "primary_key": ["updated_at"]})
+    assert [finding.check for finding in found.findings if finding.level == "error"] == ["poll"]

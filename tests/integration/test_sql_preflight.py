@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_incremental.sources.sql_advice import MANY_ROWS, advice
 from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
+from airflow_provider_incremental.sources.sql_findings import Preflight
 from airflow_provider_incremental.sources.sql_postgres import PostgresReader
-from airflow_provider_incremental.sources.sql_preflight import MANY_ROWS, Preflight, advice, preflight
+from airflow_provider_incremental.sources.sql_preflight import preflight
 from airflow_provider_incremental.sources.sql_source import SqlSource
 from airflow_provider_incremental.testing.fakes import FakeClock
 from tests.integration.sql_stage import NOON, Database, answering, arguments_of, make_orders, order
@@ -51,7 +53,7 @@ async def test_a_table_that_is_fit_has_nothing_but_ok(watched: Database) -> None
     assert found.ok
     assert found.ddl == []
     told = "warning" if watched.kind == "sqlite" else "ok"
-    expected = dict.fromkeys(("access", "types", "uniqueness", "nulls", "index", "clock"), "ok")
+    expected = dict.fromkeys(("access", "types", "uniqueness", "nulls", "poll", "index", "clock"), "ok")
     assert levels(found) == {**expected, "visibility": told}
     assert "orders_at" in message(found, "index")
 

@@ -171,10 +171,11 @@ def _add_preflight(commands: Any) -> None:
         commands,
         "preflight",
         "preflight:look",
-        "look at a table or a query before it is watched: access, types, uniqueness, NULLs, index, clocks; print the "
-        "statements that mend what is missing; exits with 1 when it could not be polled",
+        "look at a table or a query before it is watched: access, types, uniqueness, NULLs, a first poll, index, "
+        "clocks; print the statements that mend what is missing; exits with 1 when it could not be polled",
         "  airflow-incremental preflight shop public.orders --cursor updated_at,id\n"
-        "  airflow-incremental preflight shop --sql 'SELECT id, name FROM orders' --cursor id --output json",
+        "  airflow-incremental preflight shop --sql 'SELECT id, name FROM orders' --cursor id --output json\n"
+        "  airflow-incremental preflight shop orders --cursor id --where 'status = :status' --parameter status=paid",
         store=False,
     )
     command.add_argument("conn_id", metavar="CONN_ID", help="the Airflow connection of the database")
@@ -183,6 +184,13 @@ def _add_preflight(commands: Any) -> None:
     command.add_argument("--sql", metavar="QUERY", help="a query in place of TABLE")
     command.add_argument("--cursor", nargs="+", required=True, metavar="COLUMN", help="the columns that give the order")
     command.add_argument("--where", metavar="CONDITION", help="a condition that the rows meet, as for the trigger")
+    command.add_argument(
+        "--parameter",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="the value of a :name in --where or --sql: JSON, and what is no JSON as text; may be repeated",
+    )
     command.add_argument("--null-cursor", choices=("error", "skip"), default="error", help="default: error")
     command.add_argument("--visibility", choices=("committed", "none"), help="as for the trigger")
     command.add_argument("--timezone", metavar="ZONE", help="the zone of a first cursor column without one")

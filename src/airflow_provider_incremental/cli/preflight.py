@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from argparse import Namespace
+from typing import Any
 
 from airflow_provider_incremental.cli.output import as_json
+from airflow_provider_incremental.core.errors import ConfigurationError
 from airflow_provider_incremental.core.redact import one_line
-from airflow_provider_incremental.wiring.preflight import Finding, Preflight, preflight
+from airflow_provider_incremental.triggers._preflight import Finding, Preflight, preflight
 
 __all__ = ["look"]
 
@@ -19,9 +22,23 @@ def look(given: Namespace) -> tuple[str, int]:
     """Look at a table or a query before it is watched; the status is 1 when it could not be polled."""
     cursor = [name.strip() for word in given.cursor for name in word.split(",") if name.strip()]
     arguments = {name: getattr(given, name) for name in _AS_GIVEN}
-    found = preflight(given.conn_id, cursor=cursor, unique=given.sql is not None, **arguments)
+    parameters = dict(map(_parameter, given.parameter))
+    found = preflight(
+        given.conn_id, cursor=cursor, unique=given.sql is not None, parameters=parameters or None, **arguments
+    )
     text = as_json(_json(found)) if given.output == "json" else _lines(found)
     return text, 0 if found.ok else 1
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        msg = f"--parameter {text!r} names no value; write NAME=VALUE, such as status=paid or least=100"
+        raise ConfigurationError(msg)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _json(found: Preflight) -> dict[str, object]:

@@ -12,10 +12,10 @@ from airflow_provider_incremental.core.errors import SourceError
 from airflow_provider_incremental.core.redact import describe
 from airflow_provider_incremental.core.source import Found
 from airflow_provider_incremental.core.watermark import Cursor
+from airflow_provider_incremental.sources.sql_advice import advice
 from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_key_reader import KeyReader
 from airflow_provider_incremental.sources.sql_plan import Plan
-from airflow_provider_incremental.sources.sql_preflight import advice
 from airflow_provider_incremental.sources.sql_readers import SqlReader
 from airflow_provider_incremental.sources.sql_removal_arguments import RemovalArguments, parted
 from airflow_provider_incremental.sources.sql_removals import Gone, Removals
