@@ -39,6 +39,7 @@ def example_sql_range_copy():
     def load():
         shop = PostgresHook("shop")
         for batch in consume(shipments):
+            # A `where=` of the trigger would not be part of this condition: it would have to be repeated in COPY.
             condition, parameters = batch.where()
             # A task that dies here runs the statement again: written so that the second time changes nothing.
             rows = shop.run(

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from airflow_provider_incremental.consumers._dead import Undertaker
-from airflow_provider_incremental.consumers._rewatched import require_same_source
+from airflow_provider_incremental.consumers._rows import range_of
 from airflow_provider_incremental.core.batch import BatchKind, Claim
 from airflow_provider_incremental.core.errors import LeaseLostError
 from airflow_provider_incremental.core.intake import Intake, Taken
-from airflow_provider_incremental.core.watermark import Cursor, Watches, WatermarkKey
-from airflow_provider_incremental.sources.sql_range import ParamStyle, RangeCondition, RowRange, range_between
+from airflow_provider_incremental.core.watermark import Cursor, WatermarkKey
+from airflow_provider_incremental.sources.sql_range import ParamStyle, RangeCondition, RowRange
 from airflow_provider_incremental.wiring.sync import StoreSession
 
 __all__ = ["ClaimedBatch", "Work"]
@@ -38,7 +38,7 @@ class ClaimedBatch:
         *,
         acknowledge: Callable[[], None],
         give_back: Callable[[], None],
-        watches: Callable[[], Watches | None],
+        rows: Callable[[], RowRange],
     ) -> None:
         first, last = claims[0], claims[-1]
         self.id: str = first.batch.id
@@ -53,7 +53,7 @@ class ClaimedBatch:
         self.watermark: WatermarkKey = first.batch.key
         self._acknowledge = acknowledge
         self._give_back = give_back
-        self._watches = watches
+        self._rows = rows
 
     def __repr__(self) -> str:
         """Return a line that tells the batch from others."""
@@ -81,31 +81,33 @@ class ClaimedBatch:
     ) -> RangeCondition:
         """Return the condition of the batch's rows for a query of your own, and its parameters. SQL sources only.
 
+        A ``where=`` of the trigger, and any condition within its ``sql``, is not part of it: repeat it in the query, or
+        rows come that are not of the batch.
+
         What a query with it finds is what is there when it runs: of rows that were changed since the batch was found,
         those whose cursor has moved on are not in it any more, and come with a later batch.
 
         :param paramstyle: how the driver writes parameters: ``"pyformat"`` and ``"format"`` (psycopg, MySQL's),
             ``"qmark"`` (SQLite, ODBC), ``"named"`` (SQLAlchemy's text, Oracle), ``"numeric"``, ``"dollar"`` (asyncpg).
         :param alias: what the table is called in your query.
-        :param dialect: whose quotes names get that need some, such as ``"mysql"``; by default the standard's.
+        :param dialect: whose quotes names get that need some, such as ``"mysql"``; by default the watched database's,
+            as soon as its trigger has recorded it.
         :raises ConfigurationError: when the batch is not one of rows, was found before the watermark was let watch
-            another source or cursor, or an argument cannot be used.
+            another source or cursor, no condition finds exactly its rows (those that are gone or came late, or of a
+            watermark with ``lateness`` or ``deleted_column``), or an argument cannot be used.
 
         >>> condition, parameters = batch.where()  # doctest: +SKIP
         >>> hook.get_records(f"SELECT * FROM orders WHERE {condition}", parameters=parameters)  # doctest: +SKIP
         """
-        return self._range().condition(paramstyle, alias=alias, dialect=dialect)
+        return self._rows().condition(paramstyle, alias=alias, dialect=dialect)
 
     def where_clause(self, table: Any = None) -> Any:
         """Return the same condition for SQLAlchemy: ``select(orders).where(batch.where_clause(orders))``.
 
         :param table: the table, alias or subquery whose columns are meant; by default columns without a table.
-        :raises ConfigurationError: when the batch is not one of rows.
+        :raises ConfigurationError: when the batch is not one of rows, or no condition finds exactly them.
         """
-        return self._range().clause(table)
-
-    def _range(self) -> RowRange:
-        return range_between(self._watches(), self.low, self.high)
+        return self._rows().clause(table)
 
 
 class Work:
@@ -116,8 +118,8 @@ class Work:
 
     def __init__(self, taken: Sequence[Taken], intake: Intake, session: StoreSession, undertaker: Undertaker) -> None:
         claims = [each.claim for each in taken]
-        self.batch = ClaimedBatch(claims, acknowledge=self.acknowledge, give_back=self.give_back, watches=self._watches)
-        self._first = claims[0].batch
+        self.batch = ClaimedBatch(claims, acknowledge=self.acknowledge, give_back=self.give_back, rows=self._rows)
+        self._batches = [claim.batch for claim in claims]
         self._taken = list(taken)
         self._intake = intake
         self._session = session
@@ -168,7 +170,5 @@ class Work:
             for left in self._taken:
                 self._session.run(self._intake.abandon(left))
 
-    def _watches(self) -> Watches | None:
-        require_same_source(self._session, self._first)
-        watermark = self._session.run(self._session.store.load(self.batch.watermark))
-        return None if watermark is None else watermark.watches
+    def _rows(self) -> RowRange:
+        return range_of(self._session, self._batches)

@@ -16,11 +16,11 @@ from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_keyset import edge_parameters, low_parameters
 from airflow_provider_incremental.sources.sql_plan import Plan
 from airflow_provider_incremental.sources.sql_readers import SqlReader
+from airflow_provider_incremental.sources.sql_recorded import LATENESS
 
 __all__ = ["LateRows", "mark_of", "window_start"]
 
 _PAGE = 2000
-_PIECE = "lateness"
 _OFF = b"off"
 _EXACTLY = Context(prec=150_000)
 """More digits than a numeric of any database has; by default Python keeps 28 of a difference."""
@@ -101,21 +101,21 @@ class LateRows:
         """Learn, once a process, since when fingerprints are kept; return what to remember of it."""
         if self._known:
             return {}
-        kept = dict(await memory.read(prefix=_PIECE, limit=1)).get(_PIECE)
+        kept = dict(await memory.read(prefix=LATENESS, limit=1)).get(LATENESS)
         if not self._selection.lateness:
             self._known = True
-            return {} if kept in (None, _OFF) else {_PIECE: _OFF}
+            return {} if kept in (None, _OFF) else {LATENESS: _OFF}
         if kept is not None and kept != _OFF:
             self._known, self._floor = True, tuple(loads(kept.decode()))
             return {}
         # The row at the position has its fingerprint when they were kept all along.
         self._floor = () if kept is None and _is_among(seen, position) else position
-        return {_PIECE: dumps(self._floor).encode()}
+        return {LATENESS: dumps(self._floor).encode()}
 
     def forgotten(self, start: tuple[Any, ...]) -> Pieces:
         """Return what a baseline remembers: at a row it names its whole window, else nothing from before it counts."""
         floor = start if len(start) < len(self._selection.cursor) else ()
-        return {_PIECE: dumps(floor).encode()} if self._selection.lateness else {}
+        return {LATENESS: dumps(floor).encode()} if self._selection.lateness else {}
 
     def marks(self, plan: Plan, rows: Iterable[Sequence[Any]]) -> list[bytes]:
         """Return the fingerprint of each row: of its cursor, so that a changed row is another one."""

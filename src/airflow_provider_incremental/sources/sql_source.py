@@ -17,6 +17,7 @@ from airflow_provider_incremental.sources.sql_arguments import SqlSelection
 from airflow_provider_incremental.sources.sql_key_reader import KeyReader
 from airflow_provider_incremental.sources.sql_plan import Plan
 from airflow_provider_incremental.sources.sql_readers import SqlReader
+from airflow_provider_incremental.sources.sql_recorded import Recorder
 from airflow_provider_incremental.sources.sql_removal_arguments import RemovalArguments, parted
 from airflow_provider_incremental.sources.sql_removals import Gone, Removals
 from airflow_provider_incremental.sources.sql_rows import SqlRowSource
@@ -80,6 +81,7 @@ class SqlSource(SqlRowSource):
         if arguments.primary_key is not None:
             keys = KeyReader(reader=reader, selection=selection, primary_key=arguments.primary_key)
             self._removals = Removals(keys=keys, clock=self._clock)
+        self._recorder = Recorder()
         self._walked = False
         self._astray: str | None = None
         self._echoes: list[float] = []
@@ -94,7 +96,7 @@ class SqlSource(SqlRowSource):
         if self._notifications is not None:
             await self._notifications.open()
         found = await super().poll(low, limit, seen)
-        found = self._without_deleted(found)
+        found = await self._recorded(self._without_deleted(found))
         if self._removals is not None:
             found = await self._with_removed(found, self._removals, limit)
         return replace(found, note=_joined(found.note, self._deafness, await self._advised_once()))
@@ -114,6 +116,13 @@ class SqlSource(SqlRowSource):
             return found
         there, deleted = parted(found.items, self._deleted_column, str(self._selection))
         return replace(found, items=there, count=len(there), removed=deleted)
+
+    async def _recorded(self, found: Found) -> Found:
+        if self._plan is None or not (found.size or found.removed):
+            return found
+        dialect, cursor = self._plan.shape.dialect, self._plan.cursor
+        shape = await self._recorder.pieces(self.memory, dialect, cursor, parted=bool(found.removed))
+        return replace(found, remember={**found.remember, **shape}) if shape else found
 
     async def _with_removed(self, found: Found, removals: Removals, limit: int) -> Found:
         gone = Gone()

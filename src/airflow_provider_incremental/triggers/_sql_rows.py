@@ -47,7 +47,8 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
     :param null_cursor: what becomes of rows with NULL in a cursor column: ``"error"`` (the default), or ``"skip"`` to
         leave them out, counted in the watermark's status, until they have a value.
     :param columns: what to deliver of each row, with the cursor columns among it; by default every column.
-    :param payload: ``"rows"`` (the default), or ``"range"`` for bounds and a count only: the consumer reads for itself.
+    :param payload: ``"rows"`` (the default), or ``"range"`` for bounds and a count only: the consumer reads for itself,
+        by ``batch.where()``, in a query that repeats ``where``.
     :param start: ``"earliest"`` (the default), ``"latest"``, or a value for each cursor column (times in ISO 8601):
         the first batch begins above it.
     :param max_rows: at most so many rows a batch (default 1,000).

@@ -12,6 +12,7 @@ from airflow_provider_incremental.core.watermark import Watches
 from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
 from airflow_provider_incremental.sources.sql_range import RowRange, range_between
 from airflow_provider_incremental.sources.sql_readers import SqlReader
+from airflow_provider_incremental.sources.sql_recorded import Recorded
 from airflow_provider_incremental.sources.sql_rows import SqlRowSource
 
 TWO = RowRange(("at", "id"), (1, 2), (3, 4))
@@ -65,11 +66,38 @@ def test_a_start_with_fewer_values_is_included():
 def test_names_are_quoted_and_percent_signs_are_what_the_driver_takes_for_one():
     """Whatever a column is called, the text is a condition on it."""
     odd = RowRange(('50% "x"', "select"), (1, 1), (2, 2))
-    sql, _ = text(odd, "format", alias="o")
+    sql, _ = text(odd, "format", alias="o", dialect="postgresql")
     assert sql.startswith('(o."50%% ""x""" >= %s AND ')
     sql, _ = text(odd, "qmark", dialect="mysql")
     assert sql.startswith('(`50% "x"` >= ? AND ')
     assert "`select` > ?" in sql
+
+
+@pytest.mark.parametrize("recorded", [Recorded(), Recorded(dialect="nosuch")])
+@pytest.mark.parametrize(("columns", "alias"), [(("order",), None), (("updatedAt",), None), (("id",), "Shop")])
+def test_quotes_are_not_guessed(recorded, columns, alias):
+    """What one database takes for a name is a text to another; so the dialect is asked for."""
+    given = RowRange(columns, (), (9,), recorded=recorded)
+    with pytest.raises(ConfigurationError, match=f"{alias or columns[0]!r} .*dialect='postgresql', 'mysql', 'sqlite'"):
+        text(given, "pyformat", alias=alias)
+    assert "`" in text(given, "pyformat", alias=alias, dialect="mysql")[0]
+
+
+@pytest.mark.parametrize("style", ["pyformat", "format", "named", "qmark"])
+def test_a_transactions_number_is_a_text_that_is_cast(style):
+    """PostgreSQL compares xid8 with no number."""
+    given = RowRange(("xid", "id"), (5, 1), (9, 2), recorded=Recorded(dialect="postgresql", kinds=("XID", "INTEGER")))
+    sql, parameters = text(given, style)
+    mark = {"pyformat": "%(batch_high_0)s", "named": ":batch_high_0", "format": "%s", "qmark": "?"}[style]
+    assert f"xid <= CAST({mark} AS xid8)" in sql
+    values = list(parameters.values()) if isinstance(parameters, dict) else parameters
+    assert {"5", "9", 1, 2} == set(values)
+
+
+def test_a_transactions_number_is_a_number_to_asyncpg():
+    """Which sends it in the type that the server names."""
+    given = RowRange(("xid",), (5,), (9,), recorded=Recorded(dialect="postgresql", kinds=("XID",)))
+    assert text(given, "dollar") == ("(xid > CAST($1 AS xid8) AND xid <= CAST($2 AS xid8))", [5, 9])
 
 
 def test_a_uuid_is_text_where_drivers_know_no_uuid():
