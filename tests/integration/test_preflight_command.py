@@ -90,7 +90,7 @@ def test_the_parameters_of_a_condition(look, shop):
     given = ["shop", "orders", "--cursor", "id", "-o", "json", "--where", "status = :status AND id >= :least"]
     result = look(*given, "--parameter", "status=paid", "--parameter", "least=1")
     assert result.code == 0
-    assert next(each["message"] for each in result.json["findings"] if each["check"] == "poll").endswith("finds rows")
+    assert next(each["message"] for each in result.json["findings"] if each["check"] == "poll").endswith("finds 1 row")
     for wrong in (["status=paid"], ["status=paid", "least=x"], ["status=1", "least=1"]):
         result = look(*given, *(word for each in wrong for word in ("--parameter", each)))
         assert result.code == 1

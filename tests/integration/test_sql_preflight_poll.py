@@ -91,10 +91,25 @@ async def test_a_condition_that_cannot_be_run_is_refused(orders: Database, where
 
 async def test_a_condition_with_its_parameters_is_run(orders: Database) -> None:
     """What the filter leaves is told."""
-    for least, told in ((1, "finds rows"), (2, "finds no row yet")):
+    for least, told in ((1, "finds 1 row"), (2, "finds no row yet")):
         found = await preflight(orders.reader(), selected(where="id >= :least", parameters={"least": least}))
         assert found.ok
         assert next(finding for finding in found.findings if finding.check == "poll").message.endswith(told)
+
+
+async def test_rows_that_agree_in_the_cursor_are_refused(orders: Database) -> None:
+    """The promise of a query is looked at in as many rows as a first poll has."""
+    orders.insert("orders", [order(number) for number in range(2, 7)])
+    divided = "id DIV 5" if orders.kind == "mysql" else "id / 5"
+    selection = selected(table=None, sql=f"SELECT {divided} AS id FROM orders", cursor="id", unique=True)
+    reader = orders.reader()
+    found = await preflight(reader, selection)
+    assert errors(found) == {"poll": await refused_poll(reader, selection)}
+    assert "two rows have the same cursor" in errors(found)["poll"]
+    found = await preflight(reader, selected(), first_poll=FirstPoll(limit=4))
+    assert [each.message for each in found.findings if each.check == "poll"] == [
+        "a first poll finds 4 rows; there are more"
+    ]
 
 
 async def test_a_zone_of_the_users_own_is_refused(watched_postgres: Database) -> None:

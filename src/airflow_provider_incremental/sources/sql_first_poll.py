@@ -1,4 +1,4 @@
-"""The first poll, made beforehand: the statements and the checks of the source itself, for a row that nobody keeps."""
+"""The first poll, made beforehand by the source itself: its statements and its checks, for rows that nobody keeps."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ class FirstPoll:
     """What a trigger does at its first poll, beside what its selection says.
 
     :param start: ``earliest``, ``latest``, or a value for each cursor column.
+    :param limit: at most so many rows.
     :param removals: how rows that are gone are found.
     :param notifications: what is listened to; closed after the poll.
     """
 
     start: Any = "earliest"
+    limit: int = 1000
     removals: RemovalArguments = field(default_factory=RemovalArguments)
     notifications: Notifications | None = None
 
     async def make(self, reader: SqlReader, plan: Plan) -> Found:
-        """Return what was found, at most one row.
+        """Return what was found.
 
         :raises SourceError: when the first poll would be refused, in its words.
         """
@@ -49,7 +51,7 @@ class FirstPoll:
         selection = plan.selection
         soon = replace(selection, settle=min(selection.settle, _LONGEST_SETTLE))
         source = SqlRowSource(reader=reader, conn_id="preflight", selection=soon)
-        found = await source.poll(await self._low(source), 1, frozenset())
+        found = await source.poll(await self._low(source), self.limit, frozenset())
         if plan.shape.empty:  # of which a poll reads nothing: the condition is to be right all the same
             await reader.fetch(plan.keyset.some(0, waiting=True), selection.values_to_bind)
         if self.removals.deleted_column is not None:

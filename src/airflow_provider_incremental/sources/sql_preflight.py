@@ -1,6 +1,6 @@
 """The check before the first poll: everything that would refuse, slow down or mislead the watching of a selection.
 
-The first poll itself is made, for one row that nobody keeps: what it refuses is refused here, in the same words. Other
+The first poll itself is made, for rows that nobody keeps: what it refuses is refused here, in the same words. Other
 findings look closer. Nothing is written; and nothing reads a whole table but the count of NULLs, where a cursor column
 may be NULL, and a poll that no index serves.
 """
@@ -86,8 +86,9 @@ async def _poll(reader: SqlReader, plan: Plan, first_poll: FirstPoll, known: Seq
         refused = _refused("poll", error)
         told = any(finding.level == "error" and finding.message in refused.message for finding in known)
         return [] if told else [refused]
-    rows = "rows" if found.size else "no row yet"
-    return [fine("poll", f"a first poll is made, and finds {rows}" + (f"; {found.note}" if found.note else ""))]
+    rows = f"{found.size} row{'s' * (found.size > 1)}" if found.size else "no row yet"
+    told_more = [f"a first poll finds {rows}", "there are more" * found.more, found.note]
+    return [fine("poll", "; ".join(filter(None, told_more)))]
 
 
 def _refused(check: str, error: Exception) -> Finding:

@@ -25,7 +25,7 @@ def preflight(conn_id: str, **arguments: Any) -> Preflight:
     """Return everything that would refuse, slow down or mislead a trigger with these arguments.
 
     It looks at: access, columns, types, uniqueness, NULLs, visibility, the index that serves a poll (on PostgreSQL also
-    the plan), clocks; and it makes the first poll, for one row that nobody keeps. Nothing is written. Each finding says
+    the plan), clocks; and it makes the first poll, for rows that nobody keeps. Nothing is written. Each finding says
     what to do; ``result.ddl`` has the statements that would mend it.
 
     :param conn_id: the Airflow connection of the database.
@@ -60,7 +60,9 @@ async def _looked_at(reader: SqlReader, trigger: SQLIncrementalQueryTrigger) -> 
     notifications = None
     if trigger.listen is not None:
         notifications = ConnectionNotifications(conn_id=trigger.conn_id, channel=trigger.listen)
-    first_poll = FirstPoll(start=trigger.start, removals=trigger.removals, notifications=notifications)
+    first_poll = FirstPoll(
+        start=trigger.start, limit=trigger.max_items, removals=trigger.removals, notifications=notifications
+    )
     try:
         return await sql_preflight.preflight(reader, trigger.selection, first_poll=first_poll)
     finally:
