@@ -36,6 +36,13 @@ _WRITING = ("INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE", "CREATE", "ALTER",
 _LAST_CLAUSE = re.compile(
     r"\bORDER\s+BY\b|\bLIMIT(?=\s+[\d:(]|\s+ALL\b)|\bOFFSET(?=\s+[\d:(])|\bFETCH\s+(?:FIRST|NEXT)\b", re.IGNORECASE
 )
+_LOCKING = re.compile(r"\bFOR\s+(?:NO\s+KEY\s+)?(?:UPDATE|KEY\s+SHARE|SHARE)\b", re.IGNORECASE)
+# Only where nothing but a parameter can stand: a colon has other meanings in slices, paths and literals of its own.
+_UNBOUND = re.compile(
+    r"(?:[=<>(+\-*/|,%]|\b(?:IN|I?LIKE|AND|OR|NOT|BETWEEN|WHERE|THEN|ELSE|WHEN|SELECT|INTERVAL))\s*(?<!:):([^\W\d]\w*)\b(?!:)",
+    re.IGNORECASE,
+)
+_INSIDE = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}")
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 _NUMBERED = re.compile(r"_\d+$")
 
@@ -97,6 +104,23 @@ def _quoted(text: str) -> re.Pattern[str]:
     return next(fitting, _STANDARD)
 
 
+def _readings(text: str) -> list[str]:
+    """Return what a text may be to a database, without quotes, comments, and what stands in brackets.
+
+    Empty where that cannot be told: then nothing is said against it.
+    """
+    readings = []
+    for rules in (_STANDARD, _BACKSLASHED):
+        if _LEFT_OVER.search(rules.sub(" ", text)):
+            continue
+        # A name of a letter stands in for what is quoted, since a colon behind it begins a path and no parameter.
+        reading = rules.sub(lambda found: " " if found[0].startswith(("--", "/*")) else "q", text)
+        while _INSIDE.search(reading):
+            reading = _INSIDE.sub("q", reading)
+        readings.append(reading)
+    return [] if any("#" in reading for reading in readings) else readings  # which begins a comment of MySQL's
+
+
 def _structure(text: str) -> str:
     return _quoted(text).sub(" ", text)
 
@@ -122,6 +146,12 @@ def check_query(sql: str) -> None:
         }.get(found, "a poll has a limit of its own (max_rows), and one inside of it would hide rows for good")
         refuse("sql", sql, f"it ends with {found}, and is read as a part of another query: {why}; leave it out")
 
+    locking = _LOCKING.search(_outermost(structure))
+    if locking is not None:
+        refuse(
+            "sql", sql, f"it ends with {' '.join(locking[0].upper().split())}, and a poll locks no rows; leave it out"
+        )
+
 
 def _outermost(structure: str) -> str:
     """Return a query without what stands in parentheses."""
@@ -143,6 +173,21 @@ def check_condition(where: str | None) -> None:
         refuse("where", where, "give the text of one condition, such as \"status = 'paid'\"")
     if ";" in _structure(where):
         refuse("where", where, "it has a semicolon, and is a part of a query; give one condition without it")
+    readings = _readings(where)
+    if readings and not any(map(_is_balanced, readings)):
+        refuse("where", where, "its parentheses do not match, and it is read as a part of a query; give one condition")
+    clauses = [_LAST_CLAUSE.search(_outermost(reading)) for reading in readings]
+    if clauses and clauses[0] is not None and None not in clauses:
+        refuse("where", where, f"it has {' '.join(clauses[0][0].upper().split())}, which is no condition; leave it out")
+
+
+def _is_balanced(reading: str) -> bool:
+    depth = 0
+    for character in reading:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 def check_parameters(parameters: Mapping[str, Any], sql: str | None, where: str | None) -> None:
@@ -163,6 +208,10 @@ def check_parameters(parameters: Mapping[str, Any], sql: str | None, where: str 
     for name in sorted(parameters.keys() - set(_PARAMETER.findall(texts))):
         place = " and ".join(named for named, text in (("sql", sql), ("where", where)) if text)
         refuse("parameters", sorted(parameters), f"{place} has no ':{name}'; write it there, or leave it out")
+    for place, text in (("sql", sql), ("where", where)):
+        unbound = [set(_UNBOUND.findall(reading)) - parameters.keys() for reading in _readings(text or "")]
+        for name in sorted(set.intersection(*unbound) if unbound else ()):
+            refuse(place, text, f"it names ':{name}', which has no value; give parameters={{{name!r}: ...}}")
 
 
 def refuse(parameter: str, value: object, remedy: str) -> NoReturn:

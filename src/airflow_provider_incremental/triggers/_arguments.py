@@ -13,7 +13,9 @@ import datetime as dt
 import inspect
 import json
 import math
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from airflow_provider_incremental.core.checks import refuse_templates
@@ -29,6 +31,7 @@ STORED = "stored"
 """The argument that tells stored arguments from an author's; its value is the version of their form."""
 
 _FORM = 1
+_UNKNOWN = re.compile(r"__init__\(\) got an unexpected keyword argument '(\w+)'")
 
 _MAPPING = "mapping:"
 """How the text of a dictionary begins."""
@@ -48,7 +51,10 @@ class RebuildableTrigger(abc.ABCMeta):
             return cls._rebuild(kwargs)
         require_importable(cls)
         refuse_templates({**dict(zip(parameters(cls), args, strict=False)), **kwargs})
-        trigger = super().__call__(*args, **kwargs)
+        try:
+            trigger = super().__call__(*args, **kwargs)
+        except TypeError as error:
+            raise _named(cls, kwargs, error) from error
         trigger.arguments = {**canonical(cls, args, kwargs), STORED: _FORM}
         trigger.fault = None
         return trigger
@@ -96,6 +102,17 @@ def parameters(cls: type) -> Mapping[str, inspect.Parameter]:
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
             break
     return found
+
+
+def _named(cls: type, given: Arguments, error: TypeError) -> TypeError:
+    """Return the error for an argument that nobody has with the name of the class that was called, and with its own."""
+    found = _UNKNOWN.search(str(error))
+    known = parameters(cls)
+    if found is None or found[1] not in given or found[1] in known:
+        return error
+    near = get_close_matches(found[1], known, n=1)
+    meant = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(sorted(known))}"
+    return TypeError(f"{cls.__name__} has no argument {found[1]!r}{meant}")
 
 
 def canonical(cls: type, args: tuple[Any, ...], kwargs: Arguments) -> Arguments:

@@ -130,7 +130,7 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
         self.removals = check_removals(
             self.selection, removals=removals, primary_key=primary_key, deleted_column=deleted_column
         )
-        self.listen, options = _listening(listen, poll_interval, options)
+        self.listen, options = _listening(listen, poll_interval, _fitting(options, self.selection.cursor))
         super().__init__(asset_name=asset_name, max_items=max_rows, poll_interval=poll_interval, **options)
         self.conn_id = _connection_id(conn_id)
 
@@ -145,6 +145,21 @@ class SQLIncrementalQueryTrigger(IncrementalTrigger):
             removals=self.removals,
             clock=self.clock,
         )
+
+
+def _fitting(options: TriggerOptions, cursor: Sequence[str]) -> TriggerOptions:
+    """Return the options; refuse the name of another trigger's, and a start that is no value for each cursor column."""
+    given: Mapping[str, Any] = options
+    if "max_items" in given:
+        msg = f"max_items={given['max_items']!r} has another name here: max_rows, at most so many rows a batch"
+        raise ConfigurationError(msg)
+    start = given.get("start")
+    remedy = f"give a value for each of {list(cursor)!r}, as a list in their order"
+    if isinstance(start, Mapping):
+        raise ConfigurationError(f"start={start!r} cannot be used; {remedy}")
+    if isinstance(start, (list, tuple)) and len(start) > len(cursor):
+        raise ConfigurationError(f"start={start!r} has more values than the cursor has columns; {remedy}")
+    return options
 
 
 def _listening(
