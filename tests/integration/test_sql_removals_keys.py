@@ -90,7 +90,11 @@ async def test_a_key_that_does_not_tell_rows_apart_is_refused(watched: Database,
     watched.insert("orders", [order(1)])
     shop = watching(removals=True, primary_key="name")
     await shop.live(30)
-    assert "removals=True with primary_key=['name']" in (await shop.status()).last_error
+    error = (await shop.status()).last_error
+    assert "removals=True with primary_key=['name']" in error
+    assert "does not tell the rows" in error
+    assert "give primary_key=['id']" in error
+    assert "unique=True" not in error
     await shop.die()
     shop = watching(removals=True, primary_key="gone")
     await shop.live(30)

@@ -56,3 +56,16 @@ async def test_a_column_without_one_order_is_refused(tmp_path: Path, declared: s
     with pytest.raises(SourceError, match=rf"column place is of type {name}.*{re.escape(cast)}"):
         await source.poll(None, 10, frozenset())
     await reader.aclose()
+
+
+async def test_a_table_is_refused_with_the_query_to_watch(tmp_path: Path) -> None:
+    """Its catalogue cannot be read as PostgreSQL's, which the dialect tries."""
+    engine = sa.create_engine(f"duckdb:///{tmp_path}/shop.duckdb", poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE orders (id bigint)")
+    reader = EngineReader(engine=answering(engine))
+    selection = check_sql_arguments(table="orders", cursor="id")
+    source = SqlRowSource(reader=reader, conn_id="shop", selection=selection)
+    with pytest.raises(SourceError, match="watch it as a query, with sql='FROM orders' and unique=True"):
+        await source.poll(None, 10, frozenset())
+    await reader.aclose()

@@ -24,7 +24,7 @@ _REMEDIES = {
     1213: "nothing was read; the next poll tries again. Look for sessions that lock the tables",
     1227: "grant it to the user: GRANT PROCESS ON *.* TO ..., which shows the open transactions of others; or give "
     "visibility='none'",
-    1146: "create it, or correct the name: 'schema.name' says which schema is meant",
+    1146: "create it, or correct the name: 'schema.name' says which schema is meant; it has no quotes, and case counts",
     1969: "add an index on the cursor's columns in their order, or give it more time",
     3024: "add an index on the cursor's columns in their order, or give it more time",
 }

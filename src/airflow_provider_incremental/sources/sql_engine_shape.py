@@ -90,6 +90,12 @@ def _table(
     try:
         described = list(inspector.get_columns(name, schema=schema))
     except sa.exc.DBAPIError as error:
+        if dialect == "duckdb":
+            msg = (
+                f"{selection} at {place} cannot be looked up in DuckDB's catalogue; watch it as a query, with "
+                f"sql='FROM {selection.table}' and unique=True"
+            )
+            raise SourceError(msg) from error
         if dialect not in _MYSQL or not is_denied(error):
             raise
         granted, keys = granted_columns(connection, schema, name)

@@ -48,7 +48,7 @@ class KeyReader:
         :raises SourceError: when they are not there, have no order, or do not tell rows apart.
         """
         shape = await self._reader.describe(self._selection)
-        for refusal in refusals(self._selection, shape):
+        for refusal in refusals(self._selection, shape, parameter="primary_key"):
             msg = f"removals=True with primary_key={list(self.names)!r}: {refusal.message}"
             raise SourceError(msg)
         self._dialect = shape.dialect

@@ -23,7 +23,10 @@ _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
         "nothing was read; the next poll tries again. Look for sessions that lock the tables",
     ),
     (asyncpg.LockNotAvailableError, "another session locks the table; the next poll tries again, until it is unlocked"),
-    (asyncpg.UndefinedTableError, "create it, or correct the name: 'schema.name' says which schema is meant"),
+    (
+        asyncpg.UndefinedTableError,
+        "create it, or correct the name: 'schema.name' says which schema is meant; it has no quotes, and case counts",
+    ),
     (asyncpg.InvalidSchemaNameError, "create it, or correct the name"),
     (asyncpg.UndefinedColumnError, "correct the name in cursor, columns or sql"),
     (asyncpg.SyntaxOrAccessError, "correct the query"),

@@ -35,11 +35,16 @@ def looks_at_transactions(selection: SqlSelection, dialect: str) -> bool:
     return selection.visibility == "committed"
 
 
-def refusals(selection: SqlSelection, shape: Shape) -> Iterator[Refusal]:
-    """Yield every fault for which a selection is not polled, the gravest first."""
+def refusals(
+    selection: SqlSelection, shape: Shape, *, parameter: Literal["cursor", "primary_key"] = "cursor"
+) -> Iterator[Refusal]:
+    """Yield every fault for which a selection is not polled, the gravest first.
+
+    :param parameter: the one that names the cursor's columns.
+    """
     known = {column.name: column for column in shape.columns}
     place = f"{selection} at {shape.place}"
-    missing = list(_missing(selection, known, place))
+    missing = list(_missing(selection, known, place, parameter))
     yield from missing
     if len(known) < len(shape.columns):
         every = [column.name for column in shape.columns]
@@ -58,7 +63,7 @@ def refusals(selection: SqlSelection, shape: Shape) -> Iterator[Refusal]:
         )
         yield Refusal("types", msg)
     if shape.keys is not None and not selection.unique:
-        yield from _without_total_order(place, selection, known, shape.keys)
+        yield from _without_total_order(place, selection, known, shape.keys, parameter)
     if selection.max_hold is not None and first.kind is Kind.XID:
         msg = (
             f"max_hold={selection.max_hold:g} cannot be used: column {first.name} of {place} is xid8, and a poll below "
@@ -70,11 +75,13 @@ def refusals(selection: SqlSelection, shape: Shape) -> Iterator[Refusal]:
         yield from _blind(place, first, shape)
 
 
-def _missing(selection: SqlSelection, known: dict[str, Column], place: str) -> Iterator[Refusal]:
-    for parameter, names in (("cursor", selection.cursor), ("columns", selection.columns or ())):
+def _missing(selection: SqlSelection, known: dict[str, Column], place: str, parameter: str) -> Iterator[Refusal]:
+    # The columns of a key are its own.
+    columns = () if parameter == "primary_key" else selection.columns or ()
+    for given, names in ((parameter, selection.cursor), ("columns", columns)):
         for name in names:
             if name not in known:
-                msg = f"{parameter}={list(names)!r}: {place} has no column {name!r}; it has {', '.join(known)}"
+                msg = f"{given}={list(names)!r}: {place} has no column {name!r}; it has {', '.join(known)}"
                 yield Refusal("columns", msg)
 
 
@@ -91,13 +98,21 @@ def _unorderable(place: str, column: Column, *, empty: bool) -> Iterator[Refusal
 
 
 def _without_total_order(
-    place: str, selection: SqlSelection, known: dict[str, Column], keys: Sequence[frozenset[str]]
+    place: str, selection: SqlSelection, known: dict[str, Column], keys: Sequence[frozenset[str]], parameter: str
 ) -> Iterator[Refusal]:
     inside = [key for key in keys if key <= set(selection.cursor)]
     if _whole(inside, known):
         return
     cursor = list(selection.cursor)
     offered = [sorted(key) for key in _whole(keys, known)]
+    if parameter == "primary_key":
+        give = f"give primary_key={offered[0]!r}" if offered else "add a primary key or a unique index"
+        msg = (
+            f"primary_key={cursor!r} does not tell the rows of {place} apart: no primary key and no unique index "
+            f"without NULL lies within these columns; {give}"
+        )
+        yield Refusal("uniqueness", msg)
+        return
     if inside:
         name = next(name for key in inside for name in sorted(key) if known[name].nullable)
         problem = f"its unique column {name!r} may be NULL, and rows with NULL are not in order; declare it NOT NULL"

@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 _AWS_DEFAULT = "aws_default"
+_PACKAGES = {"duckdb": "airflow-provider-duckdb"}
+"""By type: providers that are not named as Airflow names its own."""
 TLS_EXTRAS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
 WATCHES = SharedWatches()
@@ -199,21 +201,26 @@ def asyncpg_arguments(connection: Connection) -> dict[str, Any]:
 
 
 def _engine_of(connection: Connection) -> Any:
+    what = f"conn_id={connection.conn_id!r} is a connection of type {connection.conn_type!r}"
     try:
         hook = connection.get_hook()
     except AirflowException as error:
+        packages = _PACKAGES.get(connection.conn_type or "", "as apache-airflow-providers-mysql does for 'mysql'")
         msg = (
-            f"conn_id={connection.conn_id!r} is a connection of type {connection.conn_type!r}, which Airflow does not "
-            f"know here ({error}); install the provider that brings it, as apache-airflow-providers-mysql, where "
-            "triggers and tasks run"
+            f"{what}, which Airflow does not know here ({error}); install the provider that brings it, {packages}, "
+            "where triggers and tasks run"
         )
         raise SourceError(msg) from error
+    except AttributeError as error:  # a type without a hook, such as "generic"
+        msg = f"{what}, which has no hook; give it the type of its database"
+        raise SourceError(msg) from error
     if not hasattr(hook, "get_sqlalchemy_engine"):
-        msg = (
-            f"conn_id={connection.conn_id!r} is a connection of type {connection.conn_type!r}, which is no SQL "
-            "database; give one whose hook is a DbApiHook"
-        )
+        msg = f"{what}, which is no SQL database; give one whose hook is a DbApiHook"
         raise SourceError(msg)
     # The reader's threads must not ask Airflow for it again: before 3.2, two at once would mix up their answers.
     hook.get_connection = lambda *_: connection
-    return hook.get_sqlalchemy_engine(engine_kwargs={"poolclass": NullPool})
+    try:
+        return hook.get_sqlalchemy_engine(engine_kwargs={"poolclass": NullPool})
+    except ModuleNotFoundError as error:
+        msg = f"{what}, whose driver is missing ({error}); install it where triggers and tasks run"
+        raise SourceError(msg) from error

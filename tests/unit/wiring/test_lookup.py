@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from airflow.sdk import Connection
 
 from airflow_provider_incremental import preflight
 from airflow_provider_incremental.core.errors import ConfigurationError, SourceError
 from airflow_provider_incremental.sources.s3_source import S3KeySource
 from airflow_provider_incremental.sources.sql_arguments import check_sql_arguments
-from airflow_provider_incremental.wiring.connections import ConnectionReader, S3ClientFactory
+from airflow_provider_incremental.wiring.connections import ConnectionReader, S3ClientFactory, reader_of
 from airflow_provider_incremental.wiring.notifications import ConnectionNotifications
 from airflow_provider_incremental.wiring.stores import open_store, store_url
 
@@ -41,6 +42,32 @@ async def test_a_connection_of_a_type_that_no_provider_brings(monkeypatch: pytes
         await reader.describe(check_sql_arguments(table="orders", cursor="id"))
     assert "s3cr3t" not in str(error.value)
     await reader.aclose()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("generic", "conn_id='shop' .*'generic', which has no hook; give it the type of its database"),
+        ("duckdb", "'duckdb', which Airflow does not know here .*airflow-provider-duckdb"),
+        ("driverless", r"'driverless', whose driver is missing \(No module named 'MySQLdb'\); install it"),
+    ],
+)
+async def test_a_connection_that_cannot_be_used(kind: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is missing is named, instead of a library's own trouble with it."""
+    if kind == "driverless":
+        monkeypatch.setattr(Connection, "get_hook", lambda _self, **_: _Driverless())
+    connection = Connection(conn_id="shop", conn_type=kind, host="here")
+    reader = reader_of(connection)
+    with pytest.raises(SourceError, match=said):
+        await reader.describe(check_sql_arguments(table="orders", cursor="id"))
+    await reader.aclose()
+
+
+class _Driverless:
+    """The hook of a provider without its driver."""
+
+    def get_sqlalchemy_engine(self, **_: Any) -> Any:
+        raise ModuleNotFoundError("No module named 'MySQLdb'")
 
 
 async def test_an_s3_source() -> None:
