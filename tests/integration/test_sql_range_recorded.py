@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_incremental.sources.sql_range import RowRange, range_between
 from airflow_provider_incremental.sources.sql_recorded import LATENESS, SHAPE, Recorded, recorded_in
-from tests.integration.sql_stage import Database, arguments_of
+from tests.integration.sql_stage import Database
 from tests.integration.sql_watching import KEY, Start, Watching
 from tests.integration.test_sql_range import STYLES, found
 
@@ -91,9 +91,9 @@ async def test_lateness_is_known_of_the_watermark(watched: Database, watching: S
     assert (await recorded(shop)).late
 
 
-@pytest.mark.parametrize("style", [*STYLES["postgresql"], "psycopg"])
+@pytest.mark.parametrize("style", STYLES["postgresql"])
 async def test_transactions_numbers_are_compared_by_every_driver(watched_postgres: Database, style: str) -> None:
-    """Psycopg 2, psycopg 3, asyncpg and SQLAlchemy find the rows, though PostgreSQL compares xid8 with no number."""
+    """Psycopg2, asyncpg and SQLAlchemy find the rows, though PostgreSQL compares xid8 with no number."""
     watched_postgres.execute(
         "CREATE TABLE orders (xid xid8 NOT NULL DEFAULT pg_current_xact_id(), id int, PRIMARY KEY (xid, id))"
     )
@@ -102,21 +102,7 @@ async def test_transactions_numbers_are_compared_by_every_driver(watched_postgre
         watched_postgres.execute(f"INSERT INTO orders (id) SELECT generate_series({number}, {number + 2})")
     await shop.live(60)
     await shop.die()
-    conditions = [
-        (count, rows.condition("pyformat" if style == "psycopg" else style, alias="o", dialect=None))
-        for count, rows in await ranges(shop)
-    ]
-    if style == "psycopg":
-        rows = [await by_psycopg(watched_postgres, *condition) for _, condition in conditions]
-    else:
-        rows = [await found(watched_postgres, style, condition) for _, condition in conditions]
+    conditions = [(count, rows.condition(style, alias="o", dialect=None)) for count, rows in await ranges(shop)]
+    rows = [await found(watched_postgres, style, condition) for _, condition in conditions]
     assert [len(each) for each in rows] == [count for count, _ in conditions]
     assert [number for each in rows for number in each] == list(range(6))
-
-
-async def by_psycopg(database: Database, sql: str, parameters: Any) -> list[int]:
-    psycopg = pytest.importorskip("psycopg")
-    login = arguments_of(database.url)
-    async with await psycopg.AsyncConnection.connect(**login | {"dbname": login.pop("database")}) as connection:
-        rows = await connection.execute(f"SELECT id FROM orders AS o WHERE {sql} ORDER BY id", parameters)
-        return [number for (number,) in await rows.fetchall()]
