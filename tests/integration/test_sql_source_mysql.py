@@ -224,7 +224,7 @@ async def test_a_column_of_a_type_of_the_servers_own_is_no_hindrance(database: D
     [
         ({"sql": "SELECT * FROM nowhere"}, r"nowhere.*doesn't exist.*create it, or correct the name"),
         ({"sql": "SELECT price FROM orders"}, r"Unknown column 'price'.*correct the name in cursor, columns or sql"),
-        ({"sql": "SELECT FROM"}, r"error in your SQL syntax.*correct the names, the query or its parameters"),
+        ({"sql": "SELECT FROM"}, r"error in your SQL syntax.*correct the query\. Dates and times"),
         ({"table": "mysql_of_nobody.orders"}, r"has no table mysql_of_nobody\.orders"),
     ],
 )
