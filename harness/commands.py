@@ -18,7 +18,7 @@ from harness.environments import AIRFLOW_VERSIONS, DEFAULT_AIRFLOW, ROOT, DevErr
 
 __all__ = ["main"]
 
-_RINGS = [["-m", "not acceptance", "-n", "2", "--dist", "loadfile"], ["-m", "acceptance"]]
+_RINGS = [["-m", "not acceptance", "-n", "3", "--dist", "loadfile"], ["-m", "acceptance"]]
 _SOURCES = ("src", "tests", "harness", "example_dags", "example_stores", "benchmarks", "dev")
 
 
@@ -62,7 +62,7 @@ def _inside(airflow: str) -> tuple[str, dict[str, str]]:
 
 
 def test(airflow: str, arguments: list[str]) -> int:
-    """Run the tests that the arguments name; without any all of them, in two processes but for a real Airflow's."""
+    """Run the tests that the arguments name; without any all of them, in three processes but for a real Airflow's."""
     python, variables = _inside(airflow)
     # Tests may install the one server that PyPI does not have, where they are root.
     variables["HARNESS_INSTALL"] = "1"
