@@ -59,7 +59,7 @@ async def test_a_column_without_one_order_is_refused(tmp_path: Path, declared: s
 
 
 async def test_a_table_is_refused_with_the_query_to_watch(tmp_path: Path) -> None:
-    """Its catalogue cannot be read as PostgreSQL's, which the dialect tries."""
+    """Its catalogue cannot be read as PostgreSQL's, which the dialect tries, on any release of SQLAlchemy."""
     engine = sa.create_engine(f"duckdb:///{tmp_path}/shop.duckdb", poolclass=sa.pool.NullPool)
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE orders (id bigint)")

@@ -84,18 +84,18 @@ def _table(
         )
         raise SourceError(msg)
     dialect = connection.dialect.name
+    if dialect == "duckdb":  # read as PostgreSQL's, which fails or leaves indexes out, depending on the release
+        msg = (
+            f"{selection} at {place} cannot be looked up in DuckDB's catalogue; watch it as a query, with "
+            f"sql='FROM {selection.table}' and unique=True"
+        )
+        raise SourceError(msg)
     if dialect in _MYSQL:
         know_every_type(connection)
     # In this order: on SQLite, SQLAlchemy 1.4 sorts the columns for itself when it is asked for the key.
     try:
         described = list(inspector.get_columns(name, schema=schema))
     except sa.exc.DBAPIError as error:
-        if dialect == "duckdb":
-            msg = (
-                f"{selection} at {place} cannot be looked up in DuckDB's catalogue; watch it as a query, with "
-                f"sql='FROM {selection.table}' and unique=True"
-            )
-            raise SourceError(msg) from error
         if dialect not in _MYSQL or not is_denied(error):
             raise
         granted, keys = granted_columns(connection, schema, name)
