@@ -198,7 +198,7 @@ def wait_until_healthy(url, cert, server):
     trusted = ssl.create_default_context(cafile=cert)
     while server.poll() is None:
         try:
-            answer = httpx.get(url, verify=trusted, timeout=5)
+            answer = httpx.get(url, verify=trusted, timeout=60)
         except httpx.ConnectError:
             continue
         assert answer.json() == {"status": "healthy"}

@@ -61,5 +61,5 @@ async def served(store: MemoryStore, clock: FakeClock, limits: Limits, tmp_path:
 @pytest.fixture
 async def stranger(served: Served) -> AsyncIterator[Stranger]:
     """A client that has nothing of ours."""
-    async with httpx.AsyncClient(base_url=served.base) as client:
+    async with httpx.AsyncClient(base_url=served.base, timeout=60) as client:
         yield Stranger(client)

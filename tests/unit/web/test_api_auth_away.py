@@ -41,7 +41,7 @@ class Auth:
 async def test_an_outage_of_its_database_is_waited_for(error):
     """503 with Retry-After, and nothing of where that database is; a client tries again."""
     auth = Auth()
-    async with listening(create_app(MemoryStore(), auth)) as port, httpx.AsyncClient() as client:
+    async with listening(create_app(MemoryStore(), auth)) as port, httpx.AsyncClient(timeout=60) as client:
         auth.happens = [error]
         answer = await client.post(f"http://127.0.0.1:{port}/v1/load", json={})
         assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
@@ -57,7 +57,7 @@ async def test_an_outage_of_its_database_is_waited_for(error):
 async def test_another_error_of_its_database_is_the_servers():
     """A statement that cannot work is not waited for."""
     auth = Auth()
-    async with listening(create_app(MemoryStore(), auth)) as port, httpx.AsyncClient() as client:
+    async with listening(create_app(MemoryStore(), auth)) as port, httpx.AsyncClient(timeout=60) as client:
         auth.happens = [sa.exc.ProgrammingError("SELECT hush", {}, Exception("no such column"))]
         answer = await client.post(f"http://127.0.0.1:{port}/v1/load", json={})
         assert (answer.status_code, answer.json()["code"], "hush" in answer.text) == (500, "internal", False)

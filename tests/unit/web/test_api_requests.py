@@ -265,7 +265,7 @@ async def test_what_is_behind_the_server_is_told_to_its_log_only(monkeypatch, ca
     store = MemoryStore()
     monkeypatch.setattr(store, "load", fail)
     body = {"key": {"asset_name": "orders"}}
-    async with serving(store, tmp_path) as served, httpx.AsyncClient(base_url=served.base) as client:
+    async with serving(store, tmp_path) as served, httpx.AsyncClient(base_url=served.base, timeout=60) as client:
         headers = {"Authorization": f"Bearer {served.tokens.add('test')}"}
         alone = await client.post("/v1/load", json=body, headers=headers)
         batch = {"operations": [{"operation": "load", "arguments": body}]}
