@@ -55,19 +55,19 @@ def running() -> Iterator[DatabaseServer]:
     """Run a server until the context ends, then remove every trace of it."""
     _ensure_installed()
     with homes.home("mariadb") as home:
-        data = f"--datadir={home / 'data'}"
+        # A folder of its own: each server deletes the temporary tables that it finds where it starts, and a database is
+        # made by a server, too.
+        (home / "tmp").mkdir()
+        places = [f"--datadir={home / 'data'}", f"--tmpdir={home / 'tmp'}"]
         # The server wants to be told that it is root on purpose.
         identity = ["--user=root"] if os.geteuid() == 0 else []
-        install = ["mariadb-install-db", "--no-defaults", data, "--auth-root-authentication-method=normal"]
+        install = ["mariadb-install-db", "--no-defaults", *places, "--auth-root-authentication-method=normal"]
         run([*install, "--skip-test-db", *identity], cwd=home)
         (port,) = free_ports(1)
         server = DatabaseServer(
             scheme="mysql", host="127.0.0.1", port=port, user=_LOGIN, password=PASSWORD, database=_LOGIN
         )
-        # A folder of its own: each server deletes the temporary tables that it finds where it starts.
-        (home / "tmp").mkdir()
-        places = [data, f"--tmpdir={home / 'tmp'}", f"--socket={home / 'socket'}"]
-        places += [f"--init-file={_first_statements(home)}"]
+        places += [f"--socket={home / 'socket'}", f"--init-file={_first_statements(home)}"]
         command = [_program() or "mariadbd", "--no-defaults", f"--port={port}", *places, *_OPTIONS, *identity]
         with serving("MariaDB", command, home=home, ready=server.answers):
             yield server

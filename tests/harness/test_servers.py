@@ -68,6 +68,14 @@ def test_mysql_database_is_usable(mysql_database, mariadb_server):
     mariadb_server.execute(f"CREATE TABLE {name}.made_here (id int)")
 
 
+@pytest.mark.usefixtures("mariadb_server")  # which says what to do where there is none
+def test_a_mariadb_is_made_without_the_temporary_folder_of_all(tmp_path, monkeypatch):
+    """Servers that start beside one another would delete the temporary tables of those that are being made there."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    with servers.mariadb() as server:
+        assert server.answers()
+
+
 @pytest.mark.parametrize(("ci", "said"), [("true", "1 error"), ("", "1 skipped")])
 def test_a_missing_mariadb_fails_in_ci_and_is_said_elsewhere(tmp_path, ci, said):
     """No programs, no Docker engine, no address: CI ends with the error, and a developer reads what to install."""
