@@ -38,14 +38,12 @@ def without_secrets(text: str) -> str:
 
 
 def _without_bound(text: str) -> str:
-    """Leave out lists of bound values."""
+    """Leave out lists of bound values; of one without an end, as in a text that was cut, all that follows."""
     kept, at = [], 0
     while (begin := text.find(_BOUND, at)) >= 0:
-        end = _BOUND_END.search(text, begin)
-        if end is None:
-            break
         kept.append(text[at:begin])
-        at = end.end()
+        end = _BOUND_END.search(text, begin)
+        at = len(text) if end is None else end.end()
     return "".join([*kept, text[at:]])
 
 

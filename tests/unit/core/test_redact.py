@@ -119,3 +119,9 @@ def test_the_hint_behind_the_contents_of_a_row_stays() -> None:
     """What to do about it is no content of a row."""
     text = "refused\nDETAIL:  Failing row contains (hunter2).\nHINT:  Use another one."
     assert one_line(text) == "refused HINT: Use another one."
+
+
+def test_values_that_were_bound_are_left_out_of_a_message_that_was_cut() -> None:
+    """The end of their list is missing then."""
+    error = RuntimeError(f"refused [SQL: INSERT INTO t] [parameters: ('hunter2', '{'x' * 30_000}')]")
+    assert describe(error) == "RuntimeError: refused [SQL: INSERT INTO t]"
