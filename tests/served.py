@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -18,7 +19,17 @@ from airflow_provider_incremental.web.api.app import create_app
 from airflow_provider_incremental.web.api.limits import Limits
 from airflow_provider_incremental.web.api.tokens import TokenAuth, entry_of, new_token
 
-__all__ = ["Tokens", "listening", "serving"]
+__all__ = ["Tokens", "body_of", "listening", "serving"]
+
+
+async def body_of(receive: Callable[[], Awaitable[dict[str, Any]]]) -> bytes:
+    """Return the whole body of a request that an app was called with."""
+    body = b""
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            return body
 
 
 class Tokens:

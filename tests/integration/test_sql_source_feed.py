@@ -6,9 +6,7 @@ import asyncio
 import datetime as dt
 import math
 import uuid
-from collections.abc import AsyncIterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -18,23 +16,17 @@ from airflow_provider_incremental.core.pace import FeedSettings, StartAt
 from airflow_provider_incremental.core.watermark import WatermarkKey
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.testing.fakes import FakeClock
-from tests.integration.sql_stage import Database, make_orders, sqlite_database
+from tests.integration.sql_stage import Database, make_orders
 
 KEY = WatermarkKey("orders")
 NOON = dt.datetime.fromisoformat("2026-01-31 12:00")
 
 
-@pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+@pytest.fixture
+def database(watched: Database) -> Database:
     """A database of each kind with an empty table ``orders``."""
-    if request.param == "sqlite":
-        made = sqlite_database(tmp_path)
-    else:
-        fixture = "postgres_database" if request.param == "postgresql" else "mysql_database"
-        made = Database(request.getfixturevalue(fixture))
-    make_orders(made)
-    yield made
-    await made.aclose()
+    make_orders(watched)
+    return watched
 
 
 class Process:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,21 +10,15 @@ from airflow_provider_incremental.core.pace import StartAt
 from airflow_provider_incremental.sources import sql_late
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.testing.fakes import FakeClock
-from tests.integration.sql_stage import Database, make_orders, sqlite_database
+from tests.integration.sql_stage import Database, make_orders
 from tests.integration.test_sql_source_feed import Process, delivered
 
 
-@pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+@pytest.fixture
+def database(watched: Database) -> Database:
     """A database of each kind with an empty table ``orders``."""
-    if request.param == "sqlite":
-        made = sqlite_database(tmp_path)
-    else:
-        fixture = "postgres_database" if request.param == "postgresql" else "mysql_database"
-        made = Database(request.getfixturevalue(fixture))
-    make_orders(made)
-    yield made
-    await made.aclose()
+    make_orders(watched)
+    return watched
 
 
 async def live(database: Database, store: MemoryStore, **arguments: Any) -> list[int]:

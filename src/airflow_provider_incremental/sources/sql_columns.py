@@ -60,7 +60,7 @@ class Column:
     :param resolution: seconds between two neighbouring values of a timestamp.
     :param sample: one of its values, where the kind was learned from one.
     :param disorder: why, though its values have a kind, they may not serve in a cursor; the remedy is in it.
-    :param hollow: whether a NULL may be in it, although it is a part of a key: SQLite's primary keys allow it.
+    :param null_in_key: whether a NULL may be in it, although it is a part of a key: SQLite's primary keys allow it.
     :param ahead: how many numbers a session takes from the column's sequence at once, and keeps for later.
     :param unsendable: values that the driver takes for others, so that they cannot be compared with.
     """
@@ -75,12 +75,12 @@ class Column:
     unsendable: frozenset[Any] = frozenset()
     disorder: str | None = None
     ahead: int = 1
-    hollow: bool = False
+    null_in_key: bool = False
 
     @property
     def may_be_null(self) -> bool:
         """Whether a row may have no value there."""
-        return self.nullable or self.hollow
+        return self.nullable or self.null_in_key
 
 
 class UnfitValueError(ValueError):

@@ -106,7 +106,7 @@ def _table(
         return columns, [each for each in (key, *_unique(inspector, name, schema)) if each]
     indexed = sqlite_keys(connection, schema, name)
     empty = {str(column["name"]) for column in described if column["nullable"]} & indexed.of_primary
-    columns = [replace(column, hollow=column.name in empty) for column in columns]
+    columns = [replace(column, null_in_key=column.name in empty) for column in columns]
     # The row's own number needs no index.
     return columns, [*([key] if key and not indexed.of_primary else []), *indexed.columns]
 

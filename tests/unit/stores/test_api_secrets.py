@@ -13,7 +13,7 @@ from airflow_provider_incremental.stores.api.store import api_store
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.web.api.app import create_app
 from airflow_provider_incremental.web.api.tokens import TokenAuth
-from tests.served import Tokens, listening
+from tests.served import Tokens, body_of, listening
 
 KEY = WatermarkKey("orders")
 
@@ -27,12 +27,7 @@ class Answering:
         self.seen = []
 
     async def __call__(self, scope, receive, send):
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
+        body = await body_of(receive)
         self.seen.append((scope["path"], dict(scope["headers"]).get(b"authorization"), body))
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
         await send({"type": "http.response.body", "body": self.content})

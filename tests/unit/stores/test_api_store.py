@@ -16,7 +16,7 @@ from airflow_provider_incremental.stores.api.store import api_store
 from airflow_provider_incremental.stores.memory import MemoryStore
 from airflow_provider_incremental.web.api.app import create_app
 from airflow_provider_incremental.web.api.tokens import TokenAuth
-from tests.served import Tokens, listening
+from tests.served import Tokens, body_of, listening
 from tests.unit.cli.test_api import certificate as certificate_for_this_machine
 
 KEY = WatermarkKey("orders")
@@ -32,12 +32,7 @@ class Gate:
         self.planned = []
 
     async def __call__(self, scope, receive, send):
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
+        body = await body_of(receive)
         self.requests.append((scope["path"], dict(scope["headers"]), body))
         plan = self.planned.pop(0) if self.planned else "serve"
         if plan == "serve":
