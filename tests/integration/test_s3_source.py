@@ -6,6 +6,7 @@ import asyncio
 from urllib.parse import unquote
 
 from tests.integration.s3_landing import DEADLINE
+from tests.integration.s3_polls import still
 
 ODD = [
     *["+", "%", "%25", "~", "😀.csv", "e\u0301", "é", "a b+c:d%20é.csv", "&<>\"'", "[x].zip", "x?y#z"],
@@ -99,12 +100,12 @@ async def test_start_at_latest(landing):
     """What was there at the start is left out, then a new object, an empty one and a new version of an old one come."""
     await landing.put_all(["in/old", "in/kept", "elsewhere"])
     await landing.put("in/marker/", b"")
-    probe = landing.source(prefix="in/")
+    probe = landing.source(prefix="in/", monotonic=still)
     async with asyncio.timeout(DEADLINE):
         while len((await probe.latest()).fingerprints) < 3:
             await asyncio.sleep(0.1)
     await probe.aclose()
-    await landing.watch(landing.started, start="latest", prefix="in/")
+    await landing.watch(landing.started, start="latest", prefix="in/", monotonic=still)
     await landing.put_all(["in/new", "in/empty"])
     await landing.put("in/old", b"again")
     await landing.put("in/zero", b"")
