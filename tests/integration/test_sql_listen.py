@@ -191,7 +191,7 @@ async def test_the_status_says_that_nobody_listens(shop: Database, monkeypatch: 
 async def test_a_network_that_swallows_everything_is_noticed(shop: Database) -> None:
     """Nothing closes the connection; the question whether the session still listens has no answer."""
     async with behind_proxy(shop) as (reached, proxy):
-        session = PostgresNotifications(arguments=answering(arguments_of(reached.url)), keepalive=0.2, timeout=0.5)
+        session = PostgresNotifications(arguments=answering(arguments_of(reached.url)), keepalive=0.2, timeout=3)
         subscription = session.subscribe("orders")
         await subscription.news()  # it listens
         proxy.hang()

@@ -132,14 +132,14 @@ async def test_a_limit_of_the_server_is_told_and_over_with_its_cause(database: D
     user = database.url.split("://")[1].split(":")[0]
     name = database.url.rpartition("/")[2]
     if database.kind == "postgresql":
-        database.execute(f"ALTER ROLE {user} IN DATABASE {name} SET {limit}_timeout = '300ms'")
+        database.execute(f"ALTER ROLE {user} IN DATABASE {name} SET {limit}_timeout = '3s'")
         told = "another session locks the table" if limit == "lock" else "statement timeout.*add an index"
         watcher = await watching(database)
     else:
         told = "another session locks the table" if limit == "lock" else "max_statement_time exceeded.*add an index"
-        connect = "SET lock_wait_timeout = 1" if limit == "lock" else "SET lock_wait_timeout = 100"
+        connect = "SET lock_wait_timeout = 3" if limit == "lock" else "SET lock_wait_timeout = 100"
         engine = database.engine(connect_args={"init_command": connect})
-        seconds = 60.0 if limit == "lock" else 1.0
+        seconds = 60.0 if limit == "lock" else 3.0
         watcher = await watching(database, reader=EngineReader(engine=answering(engine), timeout=seconds))
     with locked(database):
         await refused(watcher, told)
@@ -151,6 +151,9 @@ async def test_a_deadlock_is_told_and_tried_again(postgres_database: str) -> Non
     database = Database(postgres_database)
     make_orders(database)
     database.execute("CREATE TABLE notes (order_id bigint)")
+    user, name = database.url.split("://")[1].split(":")[0], database.url.rpartition("/")[2]
+    # A session looks once, so long after it began to wait: the circle has to be closed by then.
+    database.execute(f"ALTER ROLE {user} IN DATABASE {name} SET deadlock_timeout = '5s'")
     query = "SELECT id, updated_at, name FROM orders LEFT JOIN notes ON order_id = id"
     watcher = await watching(database, sql=query)
     with database.engine().connect() as rival:

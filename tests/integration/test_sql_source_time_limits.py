@@ -24,13 +24,13 @@ def database(served: Database) -> Database:
 async def test_a_hung_network_neither_blocks_the_loop_nor_the_poll(database: Database) -> None:
     """No byte comes any more: the poll ends after its time-out, the loop goes on, and later polls work again."""
     async with behind_proxy(database) as (reached, proxy):
-        reader = reached.reader(timeout=0.5)
+        reader = reached.reader(timeout=3)
         source = reached.source(reader=reader)
         watcher = Watcher(lambda: source)
         await watcher.drain()
         proxy.hang()
         async with loop_share() as share:
-            with pytest.raises(SourceError, match=r"within 0\.5 s"):
+            with pytest.raises(SourceError, match=r"within 3 s"):
                 await watcher.poll()
         assert share.turns > 10
         await proxy.cut()
@@ -44,7 +44,7 @@ async def test_a_slow_query_is_stopped_on_the_server(database: Database) -> None
     """A query that takes longer than its time is told of and no longer runs afterwards."""
     sleep = "pg_sleep(60)" if database.kind == "postgresql" else "SLEEP(60)"
     source = database.source(
-        sql=f"SELECT id, updated_at FROM orders WHERE {sleep} IS NOT NULL", reader=database.reader(timeout=1.0)
+        sql=f"SELECT id, updated_at FROM orders WHERE {sleep} IS NOT NULL", reader=database.reader(timeout=3)
     )
     with pytest.raises(SourceError, match="index"):
         await source.poll(None, 10, frozenset())
@@ -54,7 +54,7 @@ async def test_a_slow_query_is_stopped_on_the_server(database: Database) -> None
         "mysql": "SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%SLEEP(60)%' "
         "AND id <> CONNECTION_ID()",
     }
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while database.execute(running[database.kind]) != [(0,)]:
             await asyncio.sleep(0.05)
 
@@ -65,9 +65,9 @@ async def test_the_servers_own_time_out_is_told(postgres_database: str) -> None:
     make_orders(database)
     database.execute("INSERT INTO orders VALUES (1, '2026-01-31 12:00:00', '')")
     name = postgres_database.rpartition("/")[2]
-    database.execute(f"ALTER DATABASE {name} SET statement_timeout = '200ms'")
+    database.execute(f"ALTER DATABASE {name} SET statement_timeout = '2s'")
     with pytest.raises(SourceError, match=r"canceling statement due to statement timeout; .*statement_timeout"):
-        await database.source(sql="SELECT *, pg_sleep(5) FROM orders").poll(None, 10, frozenset())
+        await database.source(sql="SELECT *, pg_sleep(60) FROM orders").poll(None, 10, frozenset())
     await database.aclose()
 
 
@@ -94,10 +94,10 @@ async def test_when_every_connection_is_busy_the_poll_says_so(postgres_database:
     """The only connection is lent out for longer than a poll waits: that is told, and over when it is given back."""
     database = Database(postgres_database)
     make_orders(database)
-    reader = PostgresReader(arguments=answering(arguments_of(database.url)), pool_size=1, timeout=0.3)
+    reader = PostgresReader(arguments=answering(arguments_of(database.url)), pool_size=1, timeout=3)
     source = database.source(reader=reader)
     async with reader._pool.lend("another source"):
-        with pytest.raises(SourceError, match=r"all connections of this process to it have been busy for 0\.3 s"):
+        with pytest.raises(SourceError, match=r"all connections of this process to it have been busy for 3 s"):
             await source.poll(None, 1, frozenset())
     assert (await source.poll(None, 1, frozenset())).size == 0
     await reader.aclose()
@@ -128,7 +128,7 @@ async def test_a_slow_query_of_sqlite_is_interrupted(tmp_path: Path) -> None:
     )
     with pytest.raises(SourceError, match="no answer within"):
         await source.poll(None, 10, frozenset())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while threading.active_count() > before:
             await asyncio.sleep(0.01)
 
@@ -139,13 +139,13 @@ async def test_a_network_that_stays_silent_costs_no_thread_for_ever(mysql_databa
     make_orders(database)
     before = threading.active_count()
     async with behind_proxy(database) as (reached, proxy):
-        reader = reached.reader(timeout=0.3, threads=2)
+        reader = reached.reader(timeout=3, threads=2)
         source = reached.source(reader=reader)
         await source.poll(None, 1, frozenset())
         proxy.hang()
-        with pytest.raises(SourceError, match=r"within 0\.3 s|lost|timed out"):
+        with pytest.raises(SourceError, match=r"within 3 s|lost|timed out"):
             await source.poll(None, 1, frozenset())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while threading.active_count() > before:
                 await asyncio.sleep(0.01)
 
@@ -156,7 +156,7 @@ async def test_hung_threads_are_bounded_and_come_back(mysql_database: str) -> No
     make_orders(database)
     before = threading.active_count()
     async with behind_proxy(database) as (reached, proxy):
-        reader = reached.reader(timeout=0.3, threads=2)
+        reader = reached.reader(timeout=3, threads=2)
         sources = [reached.source(reader=reader) for _ in range(8)]
         await asyncio.gather(*(source.poll(None, 1, frozenset()) for source in sources[:2]))
         proxy.hang()
@@ -169,7 +169,7 @@ async def test_hung_threads_are_bounded_and_come_back(mysql_database: str) -> No
         await proxy.cut()
         await proxy.mend()
         assert (await until(lambda: sources[0].poll(None, 1, frozenset()))).size == 0
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while threading.active_count() > before:
             await asyncio.sleep(0.01)
 
