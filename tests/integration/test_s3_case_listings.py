@@ -114,21 +114,24 @@ class Struck(Polls):
 
     def __init__(self, landing: Landing, strike: Callable[[], Awaitable[None]], **arguments: Any) -> None:
         self.strike: Callable[[], Awaitable[None]] | None = strike
-        self.began: list[dt.datetime] = []
-        pages = Pages(landing.client, size=1, before=self.before)
-        super().__init__(landing, client=pages, **arguments)
+        self.answered = dt.datetime.max.replace(tzinfo=dt.UTC)
+        self.pages = Pages(landing.client, size=1, before=self.before)
+        super().__init__(landing, client=self.pages, **arguments)
 
     async def before(self, number: int) -> None:
         """Strike before the second page."""
-        if number == 2 and self.strike is not None:
+        if number != 2:
+            return
+        self.answered = dt.datetime.now(dt.UTC)
+        if self.strike is not None:
             strike, self.strike = self.strike, None
             await strike()
 
     async def poll(self):
-        """Poll, and hold the watermark against the time at which the listing began."""
-        began = dt.datetime.now(dt.UTC)
+        """Poll, and hold the watermark against what happens between the pages, which is stamped in whole seconds."""
+        self.pages.count = 0
         found = await super().poll()
-        assert found.high is None or found.high[0] <= began - dt.timedelta(seconds=1)
+        assert found.high is None or found.high[0] <= self.answered - dt.timedelta(seconds=1)
         return found
 
 

@@ -69,8 +69,8 @@ async def log_when(count: int) -> tuple[list[Batch], Watermark]:
     """Return the whole batch log once it holds so many items, and the watermark."""
     async with open_store() as store, asyncio.timeout(120):
         while True:
-            watermark = await store.load(KEY)
             batches = await store.history(KEY, limit=100_000)
+            watermark = await store.load(KEY)  # after the log, which then grows no more
             if watermark is not None and sum(batch.count for batch in batches) >= count:
                 return batches[::-1], watermark
             await asyncio.sleep(0.2)
