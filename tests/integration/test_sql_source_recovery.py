@@ -126,13 +126,17 @@ def locked(database: Database) -> Iterator[None]:
             session.execute(sa.text("UNLOCK TABLES"))
 
 
+def set_for_sessions(database: Database, setting: str) -> None:
+    """Set something for every session of a PostgreSQL database that begins from now on."""
+    name = database.url.rpartition("/")[2]
+    database.execute(f"ALTER DATABASE {name} SET {setting}")
+
+
 @pytest.mark.parametrize("limit", ["lock", "statement"])
 async def test_a_limit_of_the_server_is_told_and_over_with_its_cause(database: Database, limit: str) -> None:
     """A table that is locked for longer than the server lets a session, or a statement, wait."""
-    user = database.url.split("://")[1].split(":")[0]
-    name = database.url.rpartition("/")[2]
     if database.kind == "postgresql":
-        database.execute(f"ALTER ROLE {user} IN DATABASE {name} SET {limit}_timeout = '3s'")
+        set_for_sessions(database, f"{limit}_timeout = '3s'")
         told = "another session locks the table" if limit == "lock" else "statement timeout.*add an index"
         watcher = await watching(database)
     else:
@@ -151,9 +155,8 @@ async def test_a_deadlock_is_told_and_tried_again(postgres_database: str) -> Non
     database = Database(postgres_database)
     make_orders(database)
     database.execute("CREATE TABLE notes (order_id bigint)")
-    user, name = database.url.split("://")[1].split(":")[0], database.url.rpartition("/")[2]
     # A session looks once, so long after it began to wait: the circle has to be closed by then.
-    database.execute(f"ALTER ROLE {user} IN DATABASE {name} SET deadlock_timeout = '5s'")
+    set_for_sessions(database, "deadlock_timeout = '5s'")
     query = "SELECT id, updated_at, name FROM orders LEFT JOIN notes ON order_id = id"
     watcher = await watching(database, sql=query)
     with database.engine().connect() as rival:
